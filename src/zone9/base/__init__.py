@@ -1,0 +1,1 @@
+"""What everything may use: errors, ids, back-off, sealing. No domain word lives here."""
