@@ -1,0 +1,190 @@
+"""Why: what a VM is takes three reads, which must be of one moment, and an identity that survives reuse.
+
+The config is read as it runs (`current=1`; the plain one merges pending changes in and would read back our
+own write), then the status, then what is pending. Config and pending carry the file's digest; when both are
+equal nothing was written between them. This module never writes, and never says that a VM is gone: `Absent`
+is one answer of one node.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from zone9.base.errors import Later
+from zone9.pve.client import Client, url_path
+from zone9.pve.errors import NotFound
+from zone9.pve.propstring import smbios_fields
+
+_MARKER = re.compile(r"zone9:[^:\s]+:\S+")
+_CLONING = "qmclone temporary file"
+_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Is a change that waits for a restart: a new value, or the key's removal."""
+
+    value: str | int | float | None
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VmReading:
+    """Is one VM as it runs, of one digest; `config` has Proxmox's own value types (memory is a string)."""
+
+    node: str
+    vmid: int
+    digest: str
+    status: str
+    qmpstatus: str
+    lock: str | None
+    uptime: int
+    name: str
+    ha_managed: bool
+    config: Mapping[str, Any] = field(repr=False)
+    pending: Mapping[str, Pending] = field(repr=False)
+    witness: str = ""
+
+    @property
+    def running(self) -> bool:
+        return self.status == "running"
+
+    @property
+    def template(self) -> bool:
+        return str(self.config.get("template", 0)) == "1"
+
+    @property
+    def description(self) -> str:
+        return str(self.config.get("description", ""))
+
+    @property
+    def marker(self) -> str | None:
+        return marker_of(self.description)
+
+    @property
+    def uuid(self) -> str | None:
+        return uuid_of(self.config.get("smbios1"))
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Is the exact answer of one node that it has no such config file; evidence, not proof."""
+
+    node: str
+    vmid: int
+    text: str
+    witness: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """Is a VM being made whose config does not say yet whose it is."""
+
+    node: str
+    vmid: int
+    lock: Literal["clone", "create"]
+    digest: str
+    witness: str = ""
+
+
+async def read_vm(
+    client: Client, node: str, vmid: int, *, slot_held: bool = False
+) -> VmReading | Absent | Placeholder:
+    """Reads a VM on the node where it is thought to be. Raises Later when it keeps changing meanwhile."""
+    path = ("nodes", node, "qemu", vmid)
+
+    async def get(*more: str, **params: Any) -> Any:
+        return await client.get(url_path(*path, *more), node=node, slot_held=slot_held, **params)
+
+    for _look in range(_LOOKS):
+        try:
+            config = await get("config", current=True)
+        except NotFound as error:
+            if (
+                error.words["text"]
+                != f"Configuration file 'nodes/{node}/qemu-server/{vmid}.conf' does not exist"
+            ):
+                raise  # said of another VM or node, so it says nothing about this one
+            return Absent(node, vmid, error.words["text"], client.witness)
+        digest, lock = str(config["digest"]), config.get("lock")
+        description = str(config.get("description", ""))
+        if description.strip() == _CLONING or (
+            lock in {"clone", "create"} and marker_of(description) is None
+        ):
+            return Placeholder(node, vmid, "create" if lock == "create" else "clone", digest, client.witness)
+        try:
+            status = await get("status", "current")
+            rows = await get("pending")
+        except NotFound:
+            continue  # moved or deleted meanwhile: the config's own answer decides
+        if digest != next((str(row.get("value")) for row in rows if row.get("key") == "digest"), None):
+            continue
+        return VmReading(
+            node=node,
+            vmid=vmid,
+            digest=digest,
+            status=str(status.get("status", "unknown")),
+            qmpstatus=str(status.get("qmpstatus", status.get("status", "unknown"))),
+            lock=lock or status.get("lock"),
+            uptime=int(status.get("uptime") or 0),
+            name=str(config.get("name", "")),
+            ha_managed=str((status.get("ha") or {}).get("managed", 0)) == "1",
+            config={key: value for key, value in config.items() if key != "digest"},
+            pending=_pending(rows),
+            witness=client.witness,
+        )
+    raise Later(
+        "The VM's configuration keeps changing while it is read.",
+        delay=2.0,
+        code="vm_changing",
+        internal=f"no two equal digests of VM {vmid} on {node} in {_LOOKS} looks",
+    )
+
+
+def _pending(rows: list[dict[str, Any]]) -> dict[str, Pending]:
+    changes = {}
+    for row in rows:
+        if row.get("delete"):
+            changes[str(row["key"])] = Pending(None, deleted=True)
+        elif "pending" in row:
+            changes[str(row["key"])] = Pending(row["pending"])
+    return changes
+
+
+async def locate(client: Client, vmid: int, *, slot_held: bool = False) -> str | None:
+    """Returns the node that lists the VM now. None says only that no visible row has it."""
+    rows = await client.get("/cluster/resources", slot_held=slot_held, type="vm")
+    for row in rows:
+        if row.get("type") == "qemu" and int(row.get("vmid", 0)) == vmid:
+            return str(row["node"])
+    return None
+
+
+def marker_of(description: str | None) -> str | None:
+    """Returns our line of a description, `zone9:<resource>:<nonce>`, or None."""
+    for line in (description or "").split("\n"):
+        if _MARKER.fullmatch(line.strip()):
+            return line.strip()
+    return None
+
+
+def with_marker(description: str | None, marker: str) -> str:
+    """Puts our line into a description: in place of ours if there is one, else on top; keeps every other."""
+    if not _MARKER.fullmatch(marker):
+        raise ValueError("a marker is zone9:<resource>:<nonce>")
+    lines = (description or "").split("\n")
+    ours = [number for number, line in enumerate(lines) if _MARKER.fullmatch(line.strip())]
+    if not ours:
+        return f"{marker}\n{description}" if description and description.strip() else marker
+    kept = [line for number, line in enumerate(lines) if number not in ours[1:]]
+    kept[ours[0]] = marker
+    return "\n".join(kept)
+
+
+def uuid_of(smbios1: str | None) -> str | None:
+    """Returns the uuid of a `smbios1` line in lower case, or None."""
+    try:
+        return smbios_fields(smbios1).get("uuid") or None
+    except ValueError:
+        return None
