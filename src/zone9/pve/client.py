@@ -20,7 +20,9 @@ import httpx2
 from zone9.pve import tls
 from zone9.pve.errors import NotConnected, PveError, ServerFault, UnknownOutcome, classify, make
 from zone9.pve.permit import Permit
-from zone9.pve.tls import Endpoint as Endpoint  # it is a part of the client's interface
+from zone9.pve.tls import Endpoint
+
+__all__ = ["Client", "Endpoint", "OnRead", "Value", "encode", "url_path"]
 
 Value = str | int | float | bool | Sequence[str]
 OnRead = Callable[[str, str], None]
