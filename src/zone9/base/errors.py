@@ -65,7 +65,13 @@ class Later(Problem):
     code = "later"
 
     def __init__(
-        self, public: str, *, delay: float | None = None, code: str | None = None, internal: str = "", **words: Any
+        self,
+        public: str,
+        *,
+        delay: float | None = None,
+        code: str | None = None,
+        internal: str = "",
+        **words: Any,
     ) -> None:
         super().__init__(public, code=code, internal=internal, **words)
         self.delay = delay

@@ -1,0 +1,189 @@
+"""What a run lends to a product: its store, its driver, and the one way to write to the world.
+
+`write` keeps the order on which everything rests: commit a record; take the node's turn; read the fence and
+the machine's identity again; send not more than a second after; keep the record open until somebody knows
+what came of it.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from zone9.base.errors import Later, Never, Problem
+from zone9.model.facts import Intent, WriteRecord
+from zone9.model.plans import Step
+from zone9.model.ports import Permit
+from zone9.pve.errors import HotplugProblem, NotConnected, UnknownOutcome
+from zone9.store import runs
+from zone9.store.runs import Run, RunStore
+from zone9.store.writes import Settled
+
+FRESH_SECONDS = 1.0
+
+
+class Stale(Later):
+    """Means that too much time passed between the last look and the send: nothing was sent."""
+
+    code = "stale_permit"
+
+
+class Drivers(Protocol):
+    """Hands out a region's driver; `wiring` builds it from the region's intent and its sealed token."""
+
+    async def of(self, region: str) -> Any: ...
+
+
+class FencedPermit:
+    """Is the right to send one write, for one second after it was confirmed."""
+
+    def __init__(self, confirm: Callable[[], Awaitable[None]]) -> None:
+        self._confirm = confirm
+        self._confirmed_at: float | None = None
+
+    async def confirm(self) -> None:
+        began = time.monotonic()
+        await self._confirm()
+        self._confirmed_at = began
+
+    def still_fresh(self) -> None:
+        if self._confirmed_at is None or time.monotonic() - self._confirmed_at > FRESH_SECONDS:
+            raise Stale("the look before the write is too old; nothing was sent", delay=0.2)
+
+
+@dataclass
+class LoopWork:
+    """Is `model.ports.Work` for one run that may write."""
+
+    store: RunStore
+    drivers: Drivers
+    run: Run
+    job: str | None = None
+    settled: list[tuple[WriteRecord, str, str | None]] = field(default_factory=list)
+    measuring: bool = False
+
+    async def driver(self, region: str) -> Any:
+        return await self.drivers.of(region)
+
+    async def now(self) -> datetime:
+        return await runs.now(self.store.database)
+
+    async def facts(self) -> Mapping[str, Any]:
+        return await self.store.facts(self.run.intent.id)
+
+    async def record(self, **facts: Any) -> None:
+        await self.store.record(self.run.intent.id, self.run.fence, facts)
+
+    async def open_writes(self) -> list[WriteRecord]:
+        return await self.store.open_writes(self.run.intent.id)
+
+    async def last_write(self, *steps: str) -> WriteRecord | None:
+        return await self.store.last_write(self.run.intent.id, steps)
+
+    async def sent(self, write: WriteRecord, upid: str) -> None:
+        await self.store.write_sent(write.id, upid)
+
+    def settle(self, write: WriteRecord, outcome: str, exit_text: str | None = None) -> None:
+        self.settled.append((write, outcome, exit_text))
+
+    async def flush(self, read_back: Mapping[str, Any], digest: str | None, read_at: datetime) -> None:
+        """Closes what is settled, each with the document read back after it."""
+        while self.settled:
+            write, outcome, exit_text = self.settled[0]
+            await self.store.settle(write, Settled(outcome, exit_text, read_back, digest, read_at))
+            self.settled.pop(0)
+
+    async def write(
+        self,
+        step: Step,
+        *,
+        target: str,
+        node: str,
+        request: Mapping[str, Any],
+        send: Callable[[Permit], Awaitable[str | None]],
+        confirm: Callable[[], Awaitable[None]],
+        lease: tuple[str, int] | None = None,
+    ) -> tuple[WriteRecord, str | None]:
+        """Sends one write and returns its record with Proxmox's task id, if it answered with one.
+
+        Raises what the driver raised; by then the record is closed when the outcome is known, and open when not.
+        """
+        intent = self.run.intent
+        record = await self.store.open_write(
+            resource=intent.id,
+            fence=self.run.fence,
+            job=self.job,
+            version=intent.version,
+            step=step.name,
+            target=target,
+            node=node,
+            request=request,
+            lease=lease,
+        )
+
+        async def confirmed() -> None:
+            await confirm()
+            await self.store.check_fence(intent.id, self.run.fence)
+
+        try:
+            upid = await send(FencedPermit(confirmed))
+        except UnknownOutcome:
+            raise
+        except HotplugProblem as error:
+            # Part of it was done and the rest is pending: the read-back says which.
+            await self.store.note(self.job, error.internal)
+            self.settle(record, "done", error.internal)
+            return record, None
+        except (NotConnected, Stale, runs.FenceLost) as error:
+            await self.store.settle(record, Settled("not_sent", error.internal))
+            raise
+        except Problem as error:
+            await self.store.settle(record, Settled("refused", error.internal))
+            raise
+        if upid is not None:
+            await self.store.write_sent(record.id, upid)
+        return record, upid
+
+    async def place(self, *, region: str, first: int, last: int, facts: Mapping[str, Any]) -> int:
+        return await self.store.place(
+            self.run.intent.id, self.run.fence, region=region, first=first, last=last, facts=facts
+        )
+
+    async def burn(self, *, region: str, vmid: int, why: str) -> None:
+        await self.store.burn(self.run.intent.id, self.run.fence, region=region, vmid=vmid, why=why)
+
+    async def note(self, text: str) -> None:
+        await self.store.note(self.job, text)
+
+    async def progress(self, step: str, percent: float | None) -> None:
+        await self.store.progress(self.job, step, "running", percent)
+
+
+@dataclass
+class MeasuringWork(LoopWork):
+    """Is a `verify` job's work: it looks, and keeps a list of what it asked. Every way to write is shut."""
+
+    measuring: bool = True
+    reads: list[str] = field(default_factory=list)
+
+    async def driver(self, region: str) -> Any:
+        driver = await self.drivers.of(region)
+        return driver.recording(self.reads.append)
+
+    async def record(self, **facts: Any) -> None:
+        """Writes nothing down: facts are the loop's."""
+
+    async def sent(self, write: WriteRecord, upid: str) -> None:
+        """Writes nothing down."""
+
+    def settle(self, write: WriteRecord, outcome: str, exit_text: str | None = None) -> None:
+        """Closes nothing: the loop does."""
+
+    async def write(self, step: Step, **_: Any) -> tuple[WriteRecord, str | None]:
+        raise Never("a measuring job writes nothing", code="verify_writes_nothing")
+
+
+def intent_of(work: LoopWork) -> Intent:
+    """Returns the intent that a run works for."""
+    return work.run.intent

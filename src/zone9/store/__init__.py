@@ -1,0 +1,1 @@
+"""Intent, truth and proofs in PostgreSQL. Every column has one writer: intent in `intents`, truth in `runs`."""

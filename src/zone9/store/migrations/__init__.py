@@ -1,0 +1,1 @@
+"""Alembic migrations; each has a test from the previous version's data."""

@@ -1,0 +1,1 @@
+"""One file a version. SQL of a released version never changes."""

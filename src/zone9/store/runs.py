@@ -1,0 +1,351 @@
+"""The loop's own store: what a run begins with, what it may write, and how it ends.
+
+The single writer of truth and verdicts. Each method is one transaction; every one that writes compares the
+run's fence first, so that a run that was taken over while it slept changes nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zone9.base.errors import Later
+from zone9.base.ids import new_id
+from zone9.model.facts import Intent, Message, Verdict
+from zone9.model.states import Phase
+from zone9.store import allocations
+from zone9.store.database import Database, as_json, row, run
+from zone9.store.intents import supersede
+from zone9.store.rows import INTENT_COLUMNS, intent_of
+from zone9.store.waking import emit
+from zone9.store.writes import Writes
+
+
+class FenceLost(Later):
+    """Means that another run of this resource has begun since: this one must write nothing more."""
+
+    code = "fence_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Is one run's view: the newest intent, the wake-up it has seen, the fence it holds, and its job."""
+
+    intent: Intent
+    fence: int
+    wake_seq: int
+    job: str | None
+    failures: int
+
+
+class RunStore(Writes):
+    """Is everything that a run may do to the database."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+
+    async def begin(self, resource: str) -> Run | None:
+        """Takes the resource over: raises its fence and its job's attempt. None: it is deleted or unknown."""
+        async with self.database.begin() as connection:
+            taken = await row(
+                connection,
+                "UPDATE resources SET fence = fence + 1 WHERE id = :id AND phase <> 'deleted' RETURNING fence",
+                id=resource,
+            )
+            if taken is None:
+                return None
+            return await self._load(connection, resource, int(taken["fence"]))
+
+    async def refresh(self, run_: Run) -> Run:
+        """Loads the newest intent and wake-up; jobs of older versions end `superseded`."""
+        async with self.database.begin() as connection:
+            return await self._load(connection, run_.intent.id, run_.fence)
+
+    async def _load(self, connection: AsyncConnection, resource: str, fence: int) -> Run:
+        found = await row(
+            connection,
+            f"SELECT {INTENT_COLUMNS}, fence, wake_seq, failures FROM resources WHERE id = :id FOR UPDATE",
+            id=resource,
+        )
+        if found is None or found["fence"] != fence:
+            raise FenceLost("another run has taken over")
+        intent = intent_of(found)
+        await supersede(connection, resource=resource, below=intent.version)
+        job = await row(
+            connection,
+            """
+            UPDATE jobs SET attempt = :fence WHERE id = (
+                SELECT id FROM jobs WHERE resource = :id AND kind <> 'verify' AND intent_version = :version
+                  AND status IN ('queued', 'running', 'waiting') ORDER BY id DESC LIMIT 1)
+            RETURNING id
+            """,
+            id=resource,
+            version=intent.version,
+            fence=fence,
+        )
+        return Run(
+            intent, fence, found["wake_seq"], None if job is None else str(job["id"]), found["failures"]
+        )
+
+    async def check_fence(self, resource: str, fence: int) -> None:
+        """Raises FenceLost when another run has begun."""
+        async with self.database.begin() as connection:
+            await self.hold(connection, resource, fence)
+
+    async def start_job(self, run_: Run, *, kind: str) -> str:
+        """Marks the job as running; opens one by `system` when truth changed and nobody had asked."""
+        async with self.database.begin() as connection:
+            await self.hold(connection, run_.intent.id, run_.fence)
+            job = run_.job
+            if job is None:
+                job = new_id("job")
+                await run(
+                    connection,
+                    """
+                    INSERT INTO jobs (id, kind, resource, project, intent_version, actor, attempt)
+                    VALUES (:id, :kind, :resource, :project, :version, 'system', :fence)
+                    """,
+                    id=job,
+                    kind=kind,
+                    resource=run_.intent.id,
+                    project=run_.intent.project,
+                    version=run_.intent.version,
+                    fence=run_.fence,
+                )
+            started = await run(
+                connection,
+                """
+                UPDATE jobs SET status = 'running', needs = NULL, started_at = coalesce(started_at, z9_now())
+                WHERE id = :id AND status IN ('queued', 'waiting')
+                """,
+                id=job,
+            )
+            await run(
+                connection,
+                """
+                UPDATE resources SET convergence = CASE WHEN phase = 'deleting' THEN 'deleting' ELSE 'applying' END
+                WHERE id = :id AND convergence <> 'applying'
+                """,
+                id=run_.intent.id,
+            )
+            if started:
+                await emit(
+                    connection,
+                    "job",
+                    project=run_.intent.project,
+                    resource=run_.intent.id,
+                    data={"job": job, "status": "running"},
+                )
+            return job
+
+    async def facts(self, resource: str) -> Mapping[str, Any]:
+        """Returns what zone9 wrote down about its own work on this resource."""
+        async with self.database.begin() as connection:
+            found = await row(connection, "SELECT facts FROM resources WHERE id = :id", id=resource)
+            return {} if found is None else dict(found["facts"])
+
+    async def record(self, resource: str, fence: int, facts: Mapping[str, Any]) -> None:
+        """Merges facts in; a value of None stays as null."""
+        async with self.database.begin() as connection:
+            await self.hold(connection, resource, fence)
+            await run(
+                connection,
+                "UPDATE resources SET facts = facts || CAST(:facts AS jsonb) WHERE id = :id",
+                id=resource,
+                facts=as_json(dict(facts)),
+            )
+
+    async def place(
+        self, resource: str, fence: int, *, region: str, first: int, last: int, facts: Mapping[str, Any]
+    ) -> int:
+        """Takes a VMID and writes the placement down, in one transaction and before anything is sent."""
+        async with self.database.begin() as connection:
+            await self.hold(connection, resource, fence)
+            vmid = await allocations.take_vmid(
+                connection, region=region, resource=resource, first=first, last=last
+            )
+            await run(
+                connection,
+                "UPDATE resources SET facts = facts || CAST(:facts AS jsonb) WHERE id = :id",
+                id=resource,
+                facts=as_json({**facts, "vmid": vmid}),
+            )
+            return vmid
+
+    async def burn(self, resource: str, fence: int, *, region: str, vmid: int, why: str) -> None:
+        """Burns the VMID and forgets the placement, so that the next plan makes a new one."""
+        async with self.database.begin() as connection:
+            await self.hold(connection, resource, fence)
+            await allocations.burn_vmid(connection, region=region, vmid=vmid, why=why)
+            await run(
+                connection,
+                """
+                UPDATE resources SET facts = (facts - ARRAY['vmid', 'node', 'uuid', 'nonce', 'identified'])
+                    || jsonb_build_object('burnt', coalesce(facts -> 'burnt', '[]'::jsonb) || to_jsonb(CAST(:vmid AS int)))
+                WHERE id = :id AND facts ->> 'vmid' = CAST(CAST(:vmid AS int) AS text)
+                """,
+                id=resource,
+                vmid=vmid,
+            )
+
+    async def conclude(
+        self,
+        run_: Run,
+        verdict: Verdict | None,
+        *,
+        observed: Mapping[str, Any] | None,
+        job_status: str | None,
+        needs: str | None = None,
+        error: Message | None = None,
+        delay: float | None,
+        failed: bool = False,
+        given_up: bool = False,
+        waiting_for: str | None = None,
+        gone: bool = False,
+    ) -> bool:
+        """Ends a run, all in one transaction; False when a wake-up came meanwhile, and nothing was written.
+
+        A verdict replaces only one with an older (intent version, time of measurement), so that a slow green
+        never lands on a fast red. No verdict: nothing could be measured, so the old one stands (and ages), and
+        only `error` is shown beside it. `delay` is in seconds of the database's clock; None: nothing is due.
+        """
+        async with self.database.begin() as connection:
+            held = await self.hold(connection, run_.intent.id, run_.fence)
+            if held["wake_seq"] != run_.wake_seq or held["intent_version"] != run_.intent.version:
+                return False
+            if verdict is not None:
+                await store_verdict(connection, run_.intent, verdict, observed)
+            elif error is not None:
+                await run(
+                    connection,
+                    "UPDATE resources SET message = CAST(:message AS jsonb) WHERE id = :id",
+                    id=run_.intent.id,
+                    message=as_json(error.as_json()),
+                )
+            await run(
+                connection,
+                """
+                UPDATE resources SET failures = CASE WHEN :failed THEN failures + 1 ELSE 0 END,
+                    given_up_version = CASE WHEN :given_up THEN intent_version ELSE given_up_version END,
+                    waiting_for = CAST(:waiting_for AS text),
+                    next_reconcile_at = CASE WHEN CAST(:delay AS float8) IS NULL THEN NULL
+                                        ELSE z9_now() + make_interval(secs => CAST(:delay AS float8)) END
+                WHERE id = :id
+                """,
+                id=run_.intent.id,
+                failed=failed,
+                given_up=given_up,
+                waiting_for=waiting_for,
+                delay=delay,
+            )
+            if gone:
+                await bury(connection, run_.intent)
+            if run_.job is not None and job_status is not None:
+                await end_job(connection, run_, job_status, needs=needs, error=error, verdict=verdict)
+            return True
+
+
+async def store_verdict(
+    connection: AsyncConnection, intent: Intent, verdict: Verdict, observed: Mapping[str, Any] | None
+) -> bool:
+    """Writes a verdict unless a younger one is there; says whether it did."""
+    stored = await row(
+        connection,
+        """
+        UPDATE resources SET convergence = :convergence, health = :health, message = CAST(:message AS jsonb),
+            diffs = CAST(:diffs AS jsonb), observed_intent_version = :version, measured_at = :measured_at,
+            witness = :witness, observed = coalesce(CAST(:observed AS jsonb), observed),
+            observed_at = CASE WHEN CAST(:observed AS jsonb) IS NULL THEN observed_at ELSE :measured_at END,
+            applied_version = CASE WHEN :applied THEN :version ELSE applied_version END,
+            applied_at = CASE WHEN :applied AND applied_version IS DISTINCT FROM :version THEN z9_now()
+                              ELSE applied_at END
+        WHERE id = :id AND intent_version = :version
+          AND (measured_at IS NULL OR (observed_intent_version, measured_at) <= (:version, :measured_at))
+        RETURNING (SELECT r.convergence || r.health FROM resources r WHERE r.id = :id) AS was, applied_at, changed_at
+        """,
+        id=intent.id,
+        convergence=str(verdict.convergence),
+        health=str(verdict.health),
+        message=as_json(verdict.message.as_json()) if verdict.message else None,
+        diffs=as_json([diff.as_json() for diff in verdict.diffs]),
+        version=verdict.observed_intent_version,
+        measured_at=verdict.measured_at,
+        witness=verdict.witness,
+        observed=None if observed is None else as_json(dict(observed)),
+        applied=str(verdict.convergence) == "applied",
+    )
+    if stored is None:
+        return False
+    if stored["was"] != str(verdict.convergence) + str(verdict.health) or verdict.diffs:
+        data: dict[str, object] = {"convergence": str(verdict.convergence), "health": str(verdict.health)}
+        await emit(connection, "verdict", project=intent.project, resource=intent.id, data=data)
+    return True
+
+
+async def bury(connection: AsyncConnection, intent: Intent) -> None:
+    """Ends a resource whose absence was read back: its VMID is burnt, its addresses rest."""
+    await run(
+        connection,
+        """
+        UPDATE resources SET phase = 'deleted', deleted_at = z9_now(), next_reconcile_at = NULL,
+            applied_version = intent_version, applied_at = z9_now() WHERE id = :id
+        """,
+        id=intent.id,
+    )
+    await run(connection, "DELETE FROM edges WHERE resource = :id", id=intent.id)
+    await run(
+        connection,
+        "UPDATE vmids SET state = 'burnt', why = 'deleted', at = z9_now() WHERE resource = :id AND state = 'held'",
+        id=intent.id,
+    )
+    await run(connection, "DELETE FROM leases WHERE holder = :id", id=intent.id)
+    await allocations.release_addresses(connection, intent.id)
+    await emit(connection, "deleted", project=intent.project, resource=intent.id, data={})
+
+
+async def end_job(
+    connection: AsyncConnection,
+    run_: Run,
+    status: str,
+    *,
+    needs: str | None,
+    error: Message | None,
+    verdict: Verdict | None,
+) -> None:
+    """Moves the job on; evidence is the verdict that ended it."""
+    changed = await row(
+        connection,
+        """
+        UPDATE jobs SET status = :status, needs = CAST(:needs AS text), error = CAST(:error AS jsonb),
+            evidence = coalesce(CAST(:evidence AS jsonb), evidence), started_at = coalesce(started_at, z9_now()),
+            finished_at = CASE WHEN :status IN ('succeeded', 'failed') THEN z9_now() END
+        WHERE id = :id AND status IN ('queued', 'running', 'waiting')
+        RETURNING (SELECT j.status FROM jobs j WHERE j.id = :id) AS was
+        """,
+        id=run_.job,
+        status=status,
+        needs=needs,
+        error=as_json(error.as_json()) if error else None,
+        evidence=None if verdict is None else as_json(verdict.as_json()),
+    )
+    if changed is not None and changed["was"] != status:
+        await emit(
+            connection,
+            "job",
+            project=run_.intent.project,
+            resource=run_.intent.id,
+            data={"job": run_.job, "status": status},
+        )
+
+
+async def now(database: Database) -> datetime:
+    """Returns the database's time: the only clock that decides."""
+    async with database.begin() as connection:
+        found = await row(connection, "SELECT z9_now() AS now")
+        assert found is not None
+        return found["now"]  # type: ignore[no-any-return]  # a driver value
+
+
+__all__ = ["FenceLost", "Phase", "Run", "RunStore", "now", "store_verdict"]
