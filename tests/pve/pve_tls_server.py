@@ -15,7 +15,25 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from zone9.base.errors import Later
+
 TOKEN = "z9@pve!ctl=11111111-2222-3333-4444-555555555555"
+
+
+@dataclass
+class Permit:
+    """Records when it was asked; `stale_after` is the number of fresh answers before it refuses."""
+
+    steps: list[str] = field(default_factory=list)
+    stale_after: int = 1000
+
+    async def confirm(self) -> None:
+        self.steps.append("confirm")
+
+    def still_fresh(self) -> None:
+        self.steps.append("fresh")
+        if self.steps.count("fresh") > self.stale_after:
+            raise Later("Another worker took over.", code="stale")
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,10 @@ ANSWERS = [
     ("PUT", 500, "VM is locked (clone)", Locked),
     ("PUT", 500, LOCK_TIMEOUT, LockTimeout),
     ("POST", 500, f"unable to create VM 301 - {LOCK_TIMEOUT}", LockTimeout),
-    # A text of pve-cluster's cfs_lock and of its quorum check, not recorded.
+    # Texts of pve-cluster's cfs_lock (old and new) and of its quorum check, not recorded.
+    ("POST", 500, "error with cfs lock 'storage-nfs': got lock request timeout", LockTimeout),
+    ("POST", 500, "cfs-lock 'storage-nfs' error: no quorum!", NoQuorum),
+    ("POST", 500, "cfs-lock 'storage-nfs' error: storage is not online", ServerFault),
     ("POST", 500, "cfs-lock 'storage-nfs' error: got lock request timeout", LockTimeout),
     ("POST", 500, "cluster not ready - no quorum?", NoQuorum),
     ("GET", 500, GONE, NotFound),

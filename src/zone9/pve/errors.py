@@ -164,6 +164,7 @@ class ShutdownTimeout(PveError, Never):
 
 Kind = type[PveError]
 _PREFIX = r"(?:(?:clone failed|unable to create VM \d+|copy failed|resize failed|error)(?::| -) )*"
+_CFS = r"(?:cfs-lock '[^']+' error: |error with cfs lock '[^']+': )?"
 
 # Whole texts of Proxmox, first match wins. Sources: pve-facts sections 3 and 6, and the recorded answers.
 _TEXTS: tuple[tuple[str, Kind, str | None, str | None], ...] = (
@@ -178,8 +179,8 @@ _TEXTS: tuple[tuple[str, Kind, str | None, str | None], ...] = (
     ),
     (_PREFIX + r"VM is locked(?: \((?P<lock>[a-z-]+)\))?", Locked, None, None),
     (_PREFIX + r"can't lock file '[^']+' - got timeout", LockTimeout, None, None),
-    (_PREFIX + r"(?:cfs-lock '[^']+' error: )?got lock request timeout", LockTimeout, None, None),
-    (_PREFIX + r"(?:error with )?cfs[- ]lock '[^']+'(?: error)?: .*", LockTimeout, None, None),
+    (_PREFIX + _CFS + r"got lock request timeout", LockTimeout, None, None),
+    (_PREFIX + _CFS + r"no quorum!", NoQuorum, None, None),
     (_PREFIX + r"cluster not ready - no quorum\?", NoQuorum, None, None),
     (
         r"(?P<text>Configuration file 'nodes/[^/']+/qemu-server/\d+\.conf' does not exist)",
