@@ -261,6 +261,17 @@ def test_paths_cannot_leave_their_place() -> None:
             url_path("nodes", bad)
 
 
+async def test_a_parameter_may_be_called_path(client: Client, server: Server) -> None:
+    await client.get("/access/permissions", path="/vms")
+    assert server.seen[0].target == "/api2/json/access/permissions?path=%2Fvms"
+
+
+async def test_any_of_several_pins_will_do(server: Server, certificate: Certificate) -> None:
+    pins = f"{'ab' * 32}, {certificate.fingerprint}"
+    async with Client(Endpoint((server.url,), TOKEN, fingerprint=pins)) as client:
+        assert await client.get("/version") == {}
+
+
 async def test_an_encoded_path_arrives_encoded(client: Client, server: Server) -> None:
     await client.get(url_path("nodes", "a", "tasks", "UPID:x@y!z:", "status"))
     assert server.seen[0].target == "/api2/json/nodes/a/tasks/UPID%3Ax%40y%21z%3A/status"

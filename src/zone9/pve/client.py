@@ -150,12 +150,14 @@ class Client:
         """The address that answered last."""
         return self.endpoint.urls[self._shared.preferred]
 
-    async def get(self, path: str, *, node: str | None = None, slot_held: bool = False, **params: Any) -> Any:
+    async def get(
+        self, path: str, /, *, node: str | None = None, slot_held: bool = False, **params: Any
+    ) -> Any:
         """Returns the `data` of a read. `slot_held` is for a permit's `confirm`, which runs inside a slot."""
         return (await self.document(path, node=node, slot_held=slot_held, **params))["data"]
 
     async def document(
-        self, path: str, *, node: str | None = None, slot_held: bool = False, **params: Any
+        self, path: str, /, *, node: str | None = None, slot_held: bool = False, **params: Any
     ) -> dict[str, Any]:
         """Returns a read's whole answer; some have a `total` beside their `data`."""
         if self._on_read is not None:
