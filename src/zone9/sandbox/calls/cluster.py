@@ -1,0 +1,324 @@
+"""What is under /cluster, /pools and /storage, and /version."""
+
+from typing import Any
+
+from zone9.sandbox.answers import PveError, bad, refused
+from zone9.sandbox.call import Call, serves
+from zone9.sandbox.state import Node, Pool, Storage
+from zone9.sandbox.vm import rows
+from zone9.sandbox.vm.values import parse_property_string, split_list
+from zone9.sandbox.world import RELEASE, REPOID, VERSION, World
+
+RIGHTS_OF_DATACENTER = "migration mac_prefix console keyboard ha"
+
+
+@serves("GET", "/version")
+async def version(call: Call) -> Any:
+    return {"version": VERSION, "release": RELEASE, "repoid": REPOID}
+
+
+@serves("GET", "/cluster")
+async def index(call: Call) -> Any:
+    names = (
+        "replication metrics config firewall backup ha acme ceph jobs mapping sdn log resources tasks options"
+    )
+    return [{"name": name} for name in [*names.split(), "status", "nextid"]]
+
+
+@serves("GET", "/cluster/resources")
+async def resources(call: Call) -> Any:
+    """Lists what the user may see; the rest is left out without a word."""
+    wanted = call.params.get("type")
+    cluster = call.world.cluster
+    found: list[dict[str, Any]] = []
+    if wanted in {None, "vm"}:
+        pools = {vmid: pool.poolid for pool in cluster.pools.values() for vmid in pool.vms}
+        for vm in cluster.vms.values():
+            if call.may(f"/vms/{vm.vmid}", "VM.Audit"):
+                row = rows.resource(call.world, vm, pool=pools.get(vm.vmid))
+                if row is not None:
+                    found.append(row)
+    if wanted in {None, "node"}:
+        found += [_node_row(call, node) for node in cluster.nodes.values()]
+    if wanted in {None, "storage"}:
+        for storage in cluster.storages.values():
+            if call.may(f"/storage/{storage.name}", "Datastore.Audit"):
+                found += [_storage_row(storage, node) for node in cluster.nodes if storage.available_on(node)]
+    if wanted is None:
+        found += [
+            _pool_row(pool)
+            for pool in cluster.pools.values()
+            if call.may(f"/pool/{pool.poolid}", "Pool.Audit")
+        ]
+        if call.may("/sdn/zones/localnetwork", "SDN.Audit"):
+            found += [_zone_row(node) for node in cluster.nodes]
+    return found
+
+
+def node_numbers(world: World, node: Node) -> dict[str, Any]:
+    """Is what pvestatd tells of a node."""
+    running = [vm for vm in world.cluster.vms.values() if vm.node == node.name and vm.running]
+    return {
+        "status": "online",
+        "cpu": 0.05,
+        "maxcpu": node.cpus,
+        "mem": 2**30 + sum(vm.memory for vm in running),
+        "maxmem": node.memory,
+        "disk": 8 * 2**30,
+        "maxdisk": 256 * 2**30,
+        "uptime": int(world.clock.now() - node.booted_at),
+        "level": "",
+    }
+
+
+def _node_row(call: Call, node: Node) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": f"node/{node.name}", "node": node.name, "type": "node", "status": "unknown"}
+    if not node.online:
+        row["status"] = "offline"
+    elif call.may(f"/nodes/{node.name}", "Sys.Audit"):
+        row.update(node_numbers(call.world, node))
+        row["cgroup-mode"] = 2
+    return row
+
+
+def _storage_row(storage: Storage, node: str) -> dict[str, Any]:
+    return {
+        "id": f"storage/{node}/{storage.name}",
+        "type": "storage",
+        "storage": storage.name,
+        "node": node,
+        "status": "available",
+        "plugintype": storage.kind,
+        "content": ",".join(storage.content),
+        "shared": int(storage.shared),
+        "disk": storage.used(node),
+        "maxdisk": storage.total,
+    }
+
+
+def _pool_row(pool: Pool) -> dict[str, Any]:
+    return {"id": f"/pool/{pool.poolid}", "type": "pool", "pool": pool.poolid}
+
+
+def _zone_row(node: str) -> dict[str, Any]:
+    name = f"network/{node}/zone/localnetwork"
+    return {
+        "id": name,
+        "type": "network",
+        "network": "localnetwork",
+        "network-type": "zone",
+        "node": node,
+        "status": "ok",
+    }
+
+
+@serves("GET", "/cluster/status")
+async def status(call: Call) -> Any:
+    cluster = call.world.cluster
+    nodes = [
+        {
+            "type": "node",
+            "id": f"node/{node.name}",
+            "name": node.name,
+            "nodeid": node.nodeid,
+            "ip": node.address,
+            "online": int(node.online),
+            "local": int(node.name == call.serving),
+            "level": "",
+        }
+        for node in cluster.nodes.values()
+    ]
+    head = {
+        "type": "cluster",
+        "id": "cluster",
+        "name": cluster.name,
+        "nodes": len(nodes),
+        "quorate": int(cluster.quorate),
+        "version": len(nodes),
+    }
+    return [head, *nodes]
+
+
+@serves("GET", "/cluster/nextid")
+async def nextid(call: Call) -> Any:
+    vms = call.world.cluster.vms
+    if "vmid" in call.params:
+        vmid = int(call.params["vmid"])
+        if vmid in vms:
+            raise refused(vmid=f"VM {vmid} already exists")
+        return str(vmid)
+    return str(next(vmid for vmid in range(100, 10**9) if vmid not in vms))
+
+
+@serves("GET", "/cluster/options")
+async def options(call: Call) -> Any:
+    stored = call.world.cluster.options
+    shown: dict[str, Any] = {"allowed-tags": split_list(stored.get("registered-tags", ""))}
+    if not call.may("/", "Sys.Audit"):
+        return shown
+    for key, value in stored.items():
+        if key in {"tag-style", "user-tag-access"}:
+            shown[key] = parse_property_string(value)
+        elif key == "registered-tags":
+            shown[key] = split_list(value)
+        else:
+            shown[key] = value
+    return {"keyboard": "en-us", **shown}
+
+
+@serves("PUT", "/cluster/options")
+async def set_options(call: Call) -> Any:
+    cluster = call.world.cluster
+    for key in split_list(str(call.params.get("delete", ""))):
+        cluster.options.pop(key, None)
+    for key, value in call.raw.items():
+        if key != "delete":
+            cluster.options[key] = str(value)
+
+
+@serves("GET", "/cluster/ha/status/current")
+async def ha_status(call: Call) -> Any:
+    cluster = call.world.cluster
+    quorate = int(cluster.quorate)
+    found: list[dict[str, Any]] = [
+        {
+            "id": "quorum",
+            "type": "quorum",
+            "node": call.serving,
+            "status": "OK" if quorate else "No quorum on node",
+            "quorate": quorate,
+        },
+        {
+            "id": "fencing",
+            "type": "fencing",
+            "node": call.serving,
+            "armed-state": "standby",
+            "status": "standby (CRM watchdog standby)",
+        },
+    ]
+    for sid, values in cluster.ha.items():
+        vm = cluster.vms.get(int(sid.split(":")[1]))
+        found.append(
+            {
+                "id": f"service:{sid}",
+                "sid": sid,
+                "type": "service",
+                "node": vm.node if vm else call.serving,
+                "state": values.get("crm_state", "queued"),
+                "request_state": values.get("state", "started"),
+                "status": f"{sid} ({vm.node if vm else call.serving}, queued)",
+            }
+        )
+    return found
+
+
+@serves("GET", "/cluster/ha/resources")
+async def ha_resources(call: Call) -> Any:
+    return [
+        {"sid": sid, "type": "vm", "digest": "0" * 40, **values}
+        for sid, values in call.world.cluster.ha.items()
+    ]
+
+
+@serves("POST", "/cluster/ha/resources")
+async def add_ha_resource(call: Call) -> Any:
+    sid = str(call.params["sid"])
+    sid = sid if ":" in sid else f"vm:{sid}"
+    cluster = call.world.cluster
+    if int(sid.split(":")[1]) not in cluster.vms:
+        raise PveError(f"unable to add service '{sid}' - service does not exist")
+    if sid in cluster.ha:
+        raise PveError(f"resource ID '{sid}' already defined")
+    cluster.ha[sid] = {"state": str(call.params.get("state", "started"))}
+
+
+@serves("DELETE", "/cluster/ha/resources/{sid}")
+async def drop_ha_resource(call: Call) -> Any:
+    sid = str(call.params["sid"])
+    if call.world.cluster.ha.pop(sid if ":" in sid else f"vm:{sid}", None) is None:
+        raise PveError(f"no such resource '{sid}'")
+
+
+@serves("GET", "/storage")
+async def storages(call: Call) -> Any:
+    seen = ("Datastore.Audit", "Datastore.AllocateSpace")
+    return [
+        {
+            "storage": storage.name,
+            "type": storage.kind,
+            "content": ",".join(storage.content),
+            "digest": "0" * 40,
+            **({"path": storage.path} if storage.path else {}),
+            **({"shared": 1} if storage.shared else {}),
+        }
+        for storage in call.world.cluster.storages.values()
+        if any(call.may(f"/storage/{storage.name}", name) for name in seen)
+    ]
+
+
+@serves("GET", "/pools")
+async def pools(call: Call) -> Any:
+    found = [
+        pool for pool in call.world.cluster.pools.values() if call.may(f"/pool/{pool.poolid}", "Pool.Audit")
+    ]
+    return [{"poolid": pool.poolid, **({"comment": pool.comment} if pool.comment else {})} for pool in found]
+
+
+@serves("POST", "/pools")
+async def add_pool(call: Call) -> Any:
+    poolid = str(call.params["poolid"])
+    cluster = call.world.cluster
+    if poolid in cluster.pools:
+        raise PveError(f"create pool failed: pool '{poolid}' already exists")
+    cluster.pools[poolid] = Pool(poolid, str(call.params.get("comment", "")))
+    cluster.version += 1
+
+
+@serves("PUT", "/pools/{poolid}")
+async def change_pool(call: Call) -> Any:
+    cluster = call.world.cluster
+    pool = cluster.pools.get(str(call.params["poolid"]))
+    if pool is None:
+        raise PveError(f"update pools failed: pool '{call.params['poolid']}' does not exist")
+    for text in split_list(str(call.params.get("vms", ""))):
+        vmid = int(text)
+        call.must(f"/vms/{vmid}", "VM.Allocate")
+        if call.flag("delete"):
+            if vmid not in pool.vms:
+                raise PveError(f"update pools failed: VM {vmid} is not a pool member")
+            pool.vms.discard(vmid)
+            continue
+        other = cluster.pool_of(vmid)
+        if other == pool.poolid:
+            raise PveError(f"update pools failed: VM {vmid} is already a pool member")
+        if other is not None:
+            raise bad({"vms": f"VM {vmid} belongs already to pool '{other}' and 'allow-move' is not set"})
+        pool.vms.add(vmid)
+    cluster.version += 1
+
+
+@serves("GET", "/pools/{poolid}")
+async def pool_members(call: Call) -> Any:
+    cluster = call.world.cluster
+    pool = cluster.pools.get(str(call.params["poolid"]))
+    if pool is None:
+        raise PveError(f"pool '{call.params['poolid']}' does not exist")
+    members = [
+        rows.resource(call.world, cluster.vms[vmid], pool=pool.poolid)
+        for vmid in pool.vms
+        if vmid in cluster.vms
+    ]
+    return {"members": [row for row in members if row], **({"comment": pool.comment} if pool.comment else {})}
+
+
+@serves("DELETE", "/pools/{poolid}")
+async def drop_pool(call: Call) -> Any:
+    cluster = call.world.cluster
+    poolid = str(call.params["poolid"])
+    pool = cluster.pools.get(poolid)
+    if pool is None:
+        raise PveError(f"delete pool failed: pool '{poolid}' does not exist")
+    if pool.vms or pool.storages:
+        raise PveError(f"delete pool failed: pool '{poolid}' is not empty")
+    del cluster.pools[poolid]
+    cluster.version += 1

@@ -1,0 +1,209 @@
+"""What is under /nodes but for VMs and tasks."""
+
+from typing import Any
+
+from zone9.sandbox.answers import PveError
+from zone9.sandbox.call import Call, serves
+from zone9.sandbox.calls.cluster import node_numbers
+from zone9.sandbox.state import Storage, Volume
+from zone9.sandbox.world import RELEASE, REPOID, VERSION
+
+NODE = "/nodes/{node}"
+
+
+@serves("GET", "/nodes")
+async def listing(call: Call) -> Any:
+    """Lists every node to everybody, with numbers only to who may see them (pve-facts 6.5)."""
+    found = []
+    for node in call.world.cluster.nodes.values():
+        row: dict[str, Any] = {
+            "id": f"node/{node.name}",
+            "node": node.name,
+            "type": "node",
+            "ssl_fingerprint": call.world.fingerprint,
+            "status": "online" if node.online else "offline",
+        }
+        if not call.may(f"/nodes/{node.name}", "Sys.Audit"):
+            row["status"] = "unknown"
+        elif node.online:
+            row.update(node_numbers(call.world, node))
+        found.append(row)
+    return found
+
+
+@serves("GET", NODE)
+async def index(call: Call) -> Any:
+    names = (
+        "qemu lxc tasks storage network status version time dns services report rrddata sdn firewall disks"
+    )
+    return [{"name": name} for name in names.split()]
+
+
+@serves("GET", f"{NODE}/status")
+async def status(call: Call) -> Any:
+    node = call.world.node(call.node)
+    numbers = node_numbers(call.world, node)
+    free = numbers["maxmem"] - numbers["mem"]
+    return {
+        "uptime": numbers["uptime"],
+        "cpu": numbers["cpu"],
+        "wait": 0,
+        "idle": 0,
+        "loadavg": ["0.10", "0.10", "0.10"],
+        "pveversion": f"pve-manager/{VERSION}/{REPOID}",
+        "kversion": "Linux 6.17.2-1-pve #1 SMP",
+        "cpuinfo": {
+            "cpus": node.cpus,
+            "cores": node.cpus,
+            "sockets": 1,
+            "model": "Sandbox CPU",
+            "mhz": "2100.000",
+            "user_hz": 100,
+        },
+        "memory": {
+            "total": numbers["maxmem"],
+            "used": numbers["mem"],
+            "free": free,
+            "available": free,
+        },
+        "rootfs": {
+            "total": numbers["maxdisk"],
+            "used": numbers["disk"],
+            "free": numbers["maxdisk"] - numbers["disk"],
+            "avail": numbers["maxdisk"] - numbers["disk"],
+        },
+        "swap": {"total": 0, "used": 0, "free": 0},
+        "ksm": {"shared": 0},
+        "boot-info": {"mode": "legacy-bios"},
+        "current-kernel": {
+            "sysname": "Linux",
+            "release": "6.17.2-1-pve",
+            "version": "#1 SMP",
+            "machine": "x86_64",
+        },
+    }
+
+
+@serves("GET", f"{NODE}/version")
+async def version(call: Call) -> Any:
+    return {"version": VERSION, "release": RELEASE, "repoid": REPOID}
+
+
+@serves("GET", f"{NODE}/time")
+async def time(call: Call) -> Any:
+    moment = call.world.now(call.node)
+    return {"time": moment, "localtime": moment, "timezone": "UTC"}
+
+
+@serves("GET", f"{NODE}/network")
+async def network(call: Call) -> Any:
+    """Lists bridges; empty, and no error, to whoever may not see them (pve-facts 6.2, self-test 7)."""
+    found = []
+    for name, cidr in call.world.node(call.node).bridges.items():
+        seen = any(call.may(f"/sdn/zones/localnetwork/{name}", right) for right in ("SDN.Audit", "SDN.Use"))
+        wanted = call.params.get("type")
+        if not seen or (wanted and wanted not in {"bridge", "any_bridge", "any_local_bridge", "include_sdn"}):
+            continue
+        address, _, prefix = cidr.partition("/")
+        row = {
+            "iface": name,
+            "type": "bridge",
+            "active": 1,
+            "autostart": 1,
+            "bridge_fd": "0",
+            "bridge_ports": "",
+            "bridge_stp": "off",
+            "families": ["inet"],
+            "method": "static" if cidr else "manual",
+            "method6": "manual",
+            "priority": 3,
+        }
+        if cidr:
+            row.update(address=address, netmask=prefix, cidr=cidr)
+        found.append(row)
+    return found
+
+
+def _numbers(call: Call, storage: Storage) -> dict[str, Any]:
+    used = storage.used(call.node)
+    return {
+        "type": storage.kind,
+        "content": ",".join(storage.content),
+        "active": 1,
+        "enabled": 1,
+        "shared": int(storage.shared),
+        "total": storage.total,
+        "used": used,
+        "avail": storage.total - used,
+    }
+
+
+@serves("GET", f"{NODE}/storage")
+async def storages(call: Call) -> Any:
+    wanted = call.params.get("storage")
+    if wanted and wanted not in call.world.cluster.storages:
+        raise PveError("No such storage.", status=400)
+    found = []
+    for storage in call.world.cluster.storages.values():
+        rights = ("Datastore.Audit", "Datastore.AllocateSpace")
+        if not storage.available_on(call.node) or not any(
+            call.may(f"/storage/{storage.name}", r) for r in rights
+        ):
+            continue
+        if wanted and storage.name != wanted:
+            continue
+        content = call.params.get("content")
+        if content and not set(str(content).split(",")) & set(storage.content):
+            continue
+        numbers = _numbers(call, storage)
+        fraction = numbers["used"] / numbers["total"] if numbers["total"] else 0
+        found.append({"storage": storage.name, **numbers, "used_fraction": fraction})
+    return found
+
+
+@serves("GET", f"{NODE}/storage/{{storage}}/status")
+async def storage_status(call: Call) -> Any:
+    return _numbers(call, call.world.storage(str(call.params["storage"]), call.node))
+
+
+@serves("GET", f"{NODE}/storage/{{storage}}/content")
+async def content(call: Call) -> Any:
+    """Lists volumes; with `vmid` the import volumes come too (pve-facts 6.20)."""
+    storage = call.world.storage(str(call.params["storage"]), call.node)
+    wanted, vmid = call.params.get("content"), call.params.get("vmid")
+    found = []
+    for volume in storage.on(call.node).values():
+        if wanted and volume.content != wanted:
+            continue
+        if vmid and volume.vmid not in {None, int(vmid)}:
+            continue
+        found.append(_volume_row(volume))
+    return found
+
+
+def _volume_row(volume: Volume) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "volid": volume.volid,
+        "content": volume.content,
+        "format": volume.format,
+        "size": volume.size,
+        "ctime": volume.ctime,
+    }
+    if volume.vmid is not None:
+        parent = volume.parent
+        row.update(vmid=volume.vmid, used=volume.used, parent=None)
+        if parent:
+            row["parent"] = "../" + parent.split(":", 1)[1] if "/" in parent else parent
+    return row
+
+
+@serves("GET", f"{NODE}/storage/{{storage}}/content/{{volume}}")
+async def volume_info(call: Call) -> Any:
+    name = str(call.params["volume"])
+    storage = call.world.storage(str(call.params["storage"]), call.node)
+    volid = name if ":" in name else f"{storage.name}:{name}"
+    volume = storage.on(call.node).get(volid)
+    if volume is None:
+        raise PveError(f"volume_size_info on '{volid}' failed - no format")
+    path = f"{storage.path}/images/{volid.split(':', 1)[1]}"
+    return {"format": volume.format, "size": volume.size, "used": volume.used, "path": path}
