@@ -33,7 +33,8 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Ends the run: nothing can be done now. `needs` names what a person must do, if anything.
+    """Ends the run: nothing can be done now. `needs` names what a person must do, if anything;
+    `failed` lengthens the pause each time.
 
     `delay` is in seconds; None means that only a wake-up (or the regular re-measurement) comes back here.
     """
@@ -41,6 +42,7 @@ class Wait:
     message: Message
     delay: float | None
     needs: str | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

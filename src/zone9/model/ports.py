@@ -24,7 +24,7 @@ class Look(Protocol):
         """Takes an address for the resource that is being asked for."""
 
     async def taken(self, kind: str, **where: Any) -> str | None:
-        """Returns the name of another live resource whose spec has these values, if there is one."""
+        """Returns the name of another live resource that resolved to these values, if there is one."""
 
     async def seal(self, plain: str) -> str:
         """Seals a secret and returns its reference."""
@@ -96,6 +96,10 @@ class Work(Protocol):
     async def place(self, *, region: str, first: int, last: int, facts: Mapping[str, Any]) -> int: ...
 
     async def burn(self, *, region: str, vmid: int, why: str) -> None: ...
+
+    async def burn_foreign(self, region: str, vmids: tuple[int, ...]) -> None: ...
+
+    async def change_spec(self, patch: Mapping[str, Any], *, actor: str, cause: str) -> None: ...
 
     async def note(self, text: str) -> None: ...
 

@@ -149,6 +149,8 @@ class Loop:
             )
         if plan.wait is not None:
             wait = plan.wait
+            regular = jittered(product.budget_seconds * 0.6)
+            pause = backoff(run.failures) if wait.failed else regular
             return await self.store.conclude(
                 run,
                 verdict,
@@ -156,7 +158,8 @@ class Loop:
                 job_status="waiting",
                 needs=wait.needs,
                 error=wait.message,
-                delay=jittered(product.budget_seconds * 0.6) if wait.delay is None else wait.delay,
+                delay=pause if wait.delay is None else max(wait.delay, pause if wait.failed else 0.0),
+                failed=wait.failed,
             )
         if intent.given_up_version == intent.version and plan.steps:
             return await self.store.conclude(

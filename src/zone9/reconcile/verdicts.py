@@ -23,7 +23,7 @@ def judge(intent: Intent, plan: Plan, at: datetime, witness: str) -> Verdict:
     elif intent.given_up_version == intent.version:
         convergence = Convergence.FAILED
         health = Health.DEGRADED
-        message = Message("still_failed", "the version that was given up is still not what was read")
+        message = None  # the sentence with which it was given up still stands
     else:
         convergence = _moving(intent)
     return Verdict(convergence, health, intent.version, at, witness, message, plan.diffs)

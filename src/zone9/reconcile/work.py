@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from zone9.base.errors import Later, Never, Problem
-from zone9.model.facts import Intent, WriteRecord
+from zone9.model.facts import WriteRecord
 from zone9.model.plans import Step
 from zone9.model.ports import Permit
 from zone9.pve.errors import HotplugProblem, NotConnected, UnknownOutcome
@@ -153,6 +153,12 @@ class LoopWork:
     async def burn(self, *, region: str, vmid: int, why: str) -> None:
         await self.store.burn(self.run.intent.id, self.run.fence, region=region, vmid=vmid, why=why)
 
+    async def burn_foreign(self, region: str, vmids: tuple[int, ...]) -> None:
+        await self.store.burn_foreign(self.run.intent.id, self.run.fence, region=region, vmids=vmids)
+
+    async def change_spec(self, patch: Mapping[str, Any], *, actor: str, cause: str) -> None:
+        await self.store.change_spec(self.run.intent.id, self.run.fence, patch, actor=actor, cause=cause)
+
     async def note(self, text: str) -> None:
         await self.store.note(self.job, text)
 
@@ -169,10 +175,16 @@ class MeasuringWork(LoopWork):
 
     async def driver(self, region: str) -> Any:
         driver = await self.drivers.of(region)
-        return driver.recording(self.reads.append)
+        return driver.recording(lambda method, path: self.reads.append(f"{method} {path}"))
 
     async def record(self, **facts: Any) -> None:
         """Writes nothing down: facts are the loop's."""
+
+    async def burn_foreign(self, region: str, vmids: tuple[int, ...]) -> None:
+        """Burns nothing: the loop does."""
+
+    async def note(self, text: str) -> None:
+        """Notes nothing: the job that wrote does."""
 
     async def sent(self, write: WriteRecord, upid: str) -> None:
         """Writes nothing down."""
@@ -182,8 +194,3 @@ class MeasuringWork(LoopWork):
 
     async def write(self, step: Step, **_: Any) -> tuple[WriteRecord, str | None]:
         raise Never("a measuring job writes nothing", code="verify_writes_nothing")
-
-
-def intent_of(work: LoopWork) -> Intent:
-    """Returns the intent that a run works for."""
-    return work.run.intent

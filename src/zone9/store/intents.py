@@ -196,6 +196,12 @@ async def ask_again(connection: AsyncConnection, resource: str) -> None:
     )
 
 
+async def needs_of(connection: AsyncConnection, resource: str) -> tuple[str, ...]:
+    """Returns what this resource stands on."""
+    found = await rows(connection, "SELECT needs FROM edges WHERE resource = :id", id=resource)
+    return tuple(str(one["needs"]) for one in found)
+
+
 async def users_of(connection: AsyncConnection, resource: str) -> list[str]:
     """Returns the names of what still stands on this resource."""
     found = await rows(

@@ -51,7 +51,7 @@ class Looks:
                 kind=kind,
                 ref=ref,
             )
-        return found
+        return dict(found)
 
     async def address(self, network: Mapping[str, Any], *, wanted: str | None) -> str:
         return await allocations.take_address(
@@ -67,7 +67,7 @@ class Looks:
             self._connection,
             """
             SELECT name FROM resources WHERE kind = :kind AND phase <> 'deleted' AND id <> :me
-              AND spec @> CAST(:where AS jsonb) LIMIT 1
+              AND resolved @> CAST(:where AS jsonb) LIMIT 1
             """,
             kind=kind,
             me=self._resource,

@@ -14,10 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from zone9.base.errors import Later
 from zone9.base.ids import new_id
 from zone9.model.facts import Intent, Message, Verdict
+from zone9.model.ports import Resolved
 from zone9.model.states import Phase
 from zone9.store import allocations
 from zone9.store.database import Database, as_json, row, run
-from zone9.store.intents import supersede
+from zone9.store.intents import load_for_change, needs_of, open_job, record_version, supersede
 from zone9.store.rows import INTENT_COLUMNS, intent_of
 from zone9.store.waking import emit
 from zone9.store.writes import Writes
@@ -190,6 +191,49 @@ class RunStore(Writes):
                 vmid=vmid,
             )
 
+    async def burn_foreign(self, resource: str, fence: int, *, region: str, vmids: tuple[int, ...]) -> None:
+        """Burns ids of the range that are in use already and that zone9 never took."""
+        async with self.database.begin() as connection:
+            await self.hold(connection, resource, fence)
+            await run(
+                connection,
+                """
+                INSERT INTO vmids (region, vmid, state, why)
+                SELECT :region, one, 'burnt', 'was there before' FROM unnest(CAST(:vmids AS int[])) AS one
+                ON CONFLICT DO NOTHING
+                """,
+                region=region,
+                vmids=list(vmids),
+            )
+
+    async def change_spec(
+        self, resource: str, fence: int, patch: Mapping[str, Any], *, actor: str, cause: str
+    ) -> None:
+        """Makes a new version for `system` or `guest`, in the transaction that caused it; its job is opened too."""
+        async with self.database.begin() as connection:
+            await self.hold(connection, resource, fence)
+            before = await load_for_change(connection, resource)
+            version = await record_version(
+                connection,
+                before,
+                id=resource,
+                name=before.name,
+                spec={**before.spec, **patch},
+                resolved=Resolved(before.resolved, await needs_of(connection, resource)),
+                phase=before.phase,
+                actor=actor,
+                cause=cause,
+                applied=False,
+            )
+            await open_job(
+                connection,
+                kind="apply",
+                resource=resource,
+                project=before.project,
+                version=version,
+                actor=actor,
+            )
+
     async def conclude(
         self,
         run_: Run,
@@ -254,7 +298,9 @@ async def store_verdict(
     stored = await row(
         connection,
         """
-        UPDATE resources SET convergence = :convergence, health = :health, message = CAST(:message AS jsonb),
+        UPDATE resources SET convergence = :convergence, health = :health,
+            message = CASE WHEN :convergence = 'failed' AND CAST(:message AS jsonb) IS NULL THEN message
+                           ELSE CAST(:message AS jsonb) END,
             diffs = CAST(:diffs AS jsonb), observed_intent_version = :version, measured_at = :measured_at,
             witness = :witness, observed = coalesce(CAST(:observed AS jsonb), observed),
             observed_at = CASE WHEN CAST(:observed AS jsonb) IS NULL THEN observed_at ELSE :measured_at END,

@@ -1,0 +1,1 @@
+"""Servers: a virtual machine in Proxmox, from intent to a VM that was read back."""

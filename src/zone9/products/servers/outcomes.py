@@ -1,0 +1,162 @@
+"""What became of a write whose outcome is not known: found out, never assumed, and never sent again meanwhile.
+
+With a task id the task says it. Without one (the answer was lost, or the process died between sending and
+writing down) the task is searched for; when none can be found for `settle_seconds`, longer than Proxmox's own proxy
+would hold a request, the write is known not to have been applied.
+"""
+
+from dataclasses import dataclass
+
+from zone9.base.errors import Later
+from zone9.model.facts import WriteRecord
+from zone9.model.ports import Work
+from zone9.products.servers.truth import Failed, Place, Unsettled
+from zone9.pve import tasks
+from zone9.pve.driver import RegionDriver
+from zone9.pve.vm import Absent, Placeholder, read_vm
+
+SKEW_ALLOWANCE = 5
+
+TASK_TYPES = {
+    "clone": "qmclone",
+    "start": "qmstart",
+    "stop": "qmstop",
+    "shutdown": "qmshutdown",
+    "restart": "qmreboot",
+    "resize": "resize",
+    "delete": "qmdestroy",
+    "configure": "qmconfig",
+}
+
+
+@dataclass
+class Outcome:
+    """Is what settling found: at most one write of a resource is open at a time."""
+
+    unsettled: Unsettled | None = None
+    failed: Failed | None = None
+    clone: str | None = None
+    restarts: int = 0
+    powered_off: bool = False
+
+
+async def settle_open(driver: RegionDriver, work: Work, place: Place) -> Outcome:
+    """Looks at every open write record and settles those whose outcome can be known."""
+    outcome = Outcome()
+    for write in await work.open_writes():
+        if write.upid is not None:
+            await _by_task(driver, work, write, write.upid, outcome)
+        elif write.step == "clone":
+            await _lost_clone(driver, work, write, place, outcome)
+        elif (upid := await _search(driver, write, place)) is not None:
+            await work.sent(write, upid)
+            await _by_task(driver, work, write, upid, outcome)
+        elif write.step == "configure" and not write.request.get("task"):
+            # A late arrival is refused by its digest, so the read-back alone decides.
+            work.settle(write, "replaced")
+        elif write.age_seconds < driver.settle_seconds:
+            text = f"the outcome of {write.step} is not known yet; its task is searched for"
+            outcome.unsettled = Unsettled(step=write.step, text=text)
+        else:
+            work.settle(write, "not_applied")
+    return outcome
+
+
+async def _by_task(driver: RegionDriver, work: Work, write: WriteRecord, upid: str, outcome: Outcome) -> None:
+    result = await tasks.task_status(driver.client, upid)
+    if result.status == "running":
+        outcome.unsettled = Unsettled(
+            step=write.step, upid=upid, running=True, text=f"Proxmox is at work: {TASK_TYPES.get(write.step)}"
+        )
+        return
+    if result.ok:
+        if result.warnings:
+            await work.note(f"{write.step}: {result.exitstatus}: {' | '.join(result.log_tail[-5:])}")
+        _settle(work, write, "done", result.exitstatus, outcome)
+        return
+    error = result.error
+    assert error is not None
+    outcome.failed = Failed(
+        step=write.step,
+        code=error.code,
+        text=result.exitstatus or "",
+        passing=isinstance(error, Later),
+        delay=error.delay if isinstance(error, Later) else None,
+    )
+    _settle(work, write, "failed", result.exitstatus, outcome)
+
+
+def _settle(work: Work, write: WriteRecord, what: str, exit_text: str | None, outcome: Outcome) -> None:
+    work.settle(write, what, exit_text)
+    if write.step == "clone":
+        outcome.clone = what
+    elif what == "done" and write.step in {"stop", "shutdown"}:
+        outcome.powered_off = True
+    elif what == "done" and write.step == "restart":
+        outcome.restarts = int(write.request.get("count", 0))
+        outcome.powered_off = True
+
+
+async def _search(driver: RegionDriver, write: WriteRecord, place: Place) -> str | None:
+    """Finds the task of a write whose answer was lost: ours, of its type, on this VM, begun since."""
+    kind = TASK_TYPES.get(write.step)
+    if kind is None:
+        return None
+    rows = await tasks.find(
+        driver.client,
+        write.node,
+        since=_since(driver, write),
+        typefilter=kind,
+        vmid=int(write.target),
+        user=driver.token_id,
+    )
+    return rows[-1].upid.text if rows else None
+
+
+async def _lost_clone(
+    driver: RegionDriver, work: Work, write: WriteRecord, place: Place, outcome: Outcome
+) -> None:
+    """A clone's task is filed under its template, so several may look alike: the VMID and the nonce decide."""
+    if write.target != str(place.vmid):
+        work.settle(write, "not_applied")
+        return
+    reading = await read_vm(driver.client, place.node, place.vmid)
+    cloning = [
+        row
+        for row in await tasks.find(
+            driver.client,
+            place.template_node,
+            since=_since(driver, write),
+            typefilter="qmclone",
+            vmid=place.template,
+            user=driver.token_id,
+        )
+        if row.running
+    ]
+    waiting = Unsettled(
+        step="clone", running=bool(cloning), text="the clone's answer was lost; the VM is looked for"
+    )
+    if isinstance(reading, Absent):
+        if cloning or write.age_seconds < driver.settle_seconds:
+            outcome.unsettled = waiting
+        else:
+            _settle(work, write, "not_applied", None, outcome)
+    elif isinstance(reading, Placeholder):
+        if cloning or write.age_seconds < driver.settle_seconds:
+            outcome.unsettled = waiting
+        else:
+            _settle(work, write, "failed", "the clone was left unfinished", outcome)
+    elif not (reading.marker or "").endswith(f":{place.nonce}"):
+        _settle(work, write, "refused", "the id is taken by somebody else", outcome)
+    elif reading.lock == "clone":
+        if cloning or write.age_seconds < driver.settle_seconds:
+            outcome.unsettled = waiting
+        else:
+            _settle(work, write, "failed", "the clone was left unfinished", outcome)
+    else:
+        _settle(work, write, "done", None, outcome)
+
+
+def _since(driver: RegionDriver, write: WriteRecord) -> int:
+    """Returns when the write was opened, by the node's clock, with room for whole seconds."""
+    return int(write.opened_at.timestamp() + (driver.client.last_date_skew or 0.0)) - SKEW_ALLOWANCE

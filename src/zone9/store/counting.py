@@ -1,0 +1,75 @@
+"""What /metrics shows, counted from our own records and never from a process's memory.
+
+A restart of any process loses nothing: the histogram of convergence is a question to the jobs table.
+"""
+
+from dataclasses import dataclass
+
+from zone9.store.database import Database, rows
+
+BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Convergence:
+    """Is how long one kind took from asking to reading back: cumulative counts for BUCKETS, then all, and the sum."""
+
+    kind: str
+    counts: tuple[int, ...]
+    sum_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Is everything that is counted."""
+
+    convergence: tuple[Convergence, ...]
+    jobs: tuple[tuple[str, str, int], ...]
+    resources: tuple[tuple[str, str, str, int], ...]
+    due: int
+
+
+async def counts(database: Database) -> Counts:
+    """Counts in one transaction."""
+    within = ", ".join(f"count(*) FILTER (WHERE d <= {edge}) AS b{n}" for n, edge in enumerate(BUCKETS))
+    async with database.begin() as connection:
+        convergence = await rows(
+            connection,
+            f"""
+            SELECT kind, {within}, count(*) AS whole, coalesce(sum(d), 0) AS seconds FROM (
+                SELECT r.kind, extract(epoch FROM j.finished_at - j.created_at) AS d
+                FROM jobs j JOIN resources r ON r.id = j.resource
+                WHERE j.status = 'succeeded' AND j.kind IN ('apply', 'delete')) AS taken
+            GROUP BY kind ORDER BY kind
+            """,
+        )
+        jobs = await rows(
+            connection, "SELECT kind, status, count(*) AS n FROM jobs GROUP BY kind, status ORDER BY 1, 2"
+        )
+        resources = await rows(
+            connection,
+            """
+            SELECT kind, convergence, health, count(*) AS n FROM resources WHERE phase <> 'deleted'
+            GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+            """,
+        )
+        due = await rows(
+            connection,
+            """
+            SELECT count(*) AS n FROM resources
+            WHERE phase <> 'deleted' AND next_reconcile_at <= z9_now() - interval '60 seconds'
+            """,
+        )
+    return Counts(
+        tuple(
+            Convergence(
+                one["kind"],
+                (*(int(one[f"b{n}"]) for n in range(len(BUCKETS))), int(one["whole"])),
+                float(one["seconds"]),
+            )
+            for one in convergence
+        ),
+        tuple((one["kind"], one["status"], int(one["n"])) for one in jobs),
+        tuple((one["kind"], one["convergence"], one["health"], int(one["n"])) for one in resources),
+        int(due[0]["n"]),
+    )

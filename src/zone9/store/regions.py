@@ -1,0 +1,64 @@
+"""What the passes and the drivers need to know of regions."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from zone9.base.sealing import Sealer
+from zone9.store.database import Database, row, rows
+from zone9.store.looks import open_secret
+from zone9.store.waking import wake
+
+
+async def leased(database: Database, holder: str, *, seconds: float) -> list[str]:
+    """Takes or renews the lease on each live region that nobody else holds; returns those that are ours."""
+    async with database.begin() as connection:
+        found = await rows(
+            connection,
+            """
+            INSERT INTO leases (name, slot, holder, expires_at)
+            SELECT 'pass:' || id, 1, :holder, z9_now() + make_interval(secs => :seconds)
+            FROM resources WHERE kind = 'region' AND phase = 'live'
+            ON CONFLICT (name, slot) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+            WHERE leases.holder = excluded.holder OR leases.expires_at < z9_now()
+            RETURNING name
+            """,
+            holder=holder,
+            seconds=seconds,
+        )
+        return [str(one["name"]).removeprefix("pass:") for one in found]
+
+
+async def wake_servers(database: Database, region: str, vmids: Iterable[int]) -> list[str]:
+    """Wakes the servers of these VMIDs."""
+    async with database.begin() as connection:
+        found = await rows(
+            connection,
+            """
+            SELECT id FROM resources WHERE kind = 'server' AND phase <> 'deleted' AND resolved ->> 'region' = :region
+              AND facts ->> 'vmid' = ANY(CAST(:vmids AS text[]))
+            """,
+            region=region,
+            vmids=[str(one) for one in vmids],
+        )
+        ids = [str(one["id"]) for one in found]
+        await wake(connection, ids)
+        return ids
+
+
+async def connection_facts(
+    database: Database, region: str, sealer: Sealer, known_version: int | None
+) -> tuple[int, Mapping[str, Any] | None, str | None]:
+    """Returns a region's version, and its spec and opened token when the version is not the known one."""
+    async with database.begin() as connection:
+        found = await row(
+            connection,
+            "SELECT intent_version, spec FROM resources WHERE id = :id AND kind = 'region' AND phase <> 'deleted'",
+            id=region,
+        )
+        if found is None:
+            return 0, None, None
+        version = int(found["intent_version"])
+        if version == known_version:
+            return version, None, None
+        spec = found["spec"]
+        return version, dict(spec), await open_secret(connection, sealer, spec["token_ref"])
