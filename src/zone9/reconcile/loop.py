@@ -71,6 +71,8 @@ class Loop:
     async def _until_concluded(self, run: Run) -> bool:
         """Goes round until there is something to conclude; False when the intent or a wake-up is newer."""
         product = self.registry[run.intent.kind]
+        if not product.outside:
+            return True  # it exists nowhere but here: there is nothing to look at
         work = LoopWork(self.store, self.drivers, run, job=run.job)
         bound = log.bind(resource=run.intent.id, job=run.job, version=run.intent.version)
         measured: Measured | None = None
