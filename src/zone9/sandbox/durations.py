@@ -16,11 +16,13 @@ class Durations:
     cloudinit_disk: float = 0.1
     copy_bytes_per_second: float = 200 * 2**20
     config: float = 0.2
+    start_checks: float = 0.1
     start: float = 1.0
     stop: float = 0.4
     shutdown: float = 3.0
     reset: float = 0.1
-    pause: float = 0.1
+    pause: float = 0.0
+    snapshot: float = 1.0
     resize: float = 0.1
     template: float = 0.3
     delete: float = 0.3

@@ -107,6 +107,7 @@ class Operator:
         where = node or next(iter(self._world.cluster.nodes))
         vm = self._stock.add_vm(vmid, where, **details)
         vm.created_at = self._world.clock.now()
+        self._world.told.pop(vmid, None)
 
         async def body(task: Task) -> None:
             return None

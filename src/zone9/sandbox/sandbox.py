@@ -4,6 +4,7 @@
 `sandbox.control_url`. Everything that a test wants to look at or break is an attribute.
 """
 
+import asyncio
 import random
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from zone9.sandbox import calls, certificate
+from zone9.sandbox import calls, certificate, pvestatd
 from zone9.sandbox.accounts import ZONE9_ROLE, Accounts
 from zone9.sandbox.clock import Clock
 from zone9.sandbox.control import Control
@@ -100,6 +101,7 @@ class Sandbox:
     async def start(self) -> Self:
         """Listens; `url` and `control_url` are known from here on."""
         self.url = await self._listen(self._server.answer, self._port, self._certificate.context)
+        self.world.spawn(pvestatd.run(self.world))
         control = Control(self.world, self.operator)
         self.control_url = await self._listen(control.answer, self._control_port, None)
         return self
@@ -110,8 +112,10 @@ class Sandbox:
             await runner.cleanup()
         self._runners.clear()
         await self.tasks.close()
-        for work in list(self.world.background):
+        background = list(self.world.background)
+        for work in background:
             work.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
         await self.guests.close()
 
     async def __aenter__(self) -> Self:

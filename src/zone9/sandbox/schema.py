@@ -106,6 +106,7 @@ CPU_MODELS = frozenset(
 )
 FORMAT_ERROR = "invalid format - format error\n"
 UNKNOWN = "property is not defined in schema and the schema does not allow additional properties"
+UNKNOWN_KEY = "invalid key in comma-separated list property: "
 NO_MATCH = "value does not match the regex pattern"
 
 
@@ -164,6 +165,10 @@ def validate(method: Method, values: dict[str, Any]) -> tuple[dict[str, Any], di
     spec = method.info.get("parameters") or {}
     properties = spec.get("properties") or {}
     coerced, errors = fake.validate(spec, values)
+    for name, why in errors.items():
+        if UNKNOWN_KEY in why:
+            key = why.split(UNKNOWN_KEY, 1)[1].strip()
+            errors[name] = f"{FORMAT_ERROR}{name}.{key}: {UNKNOWN}\n"
     for name, value in values.items():
         found = _property(properties, name)
         if found is None or name in errors:

@@ -43,6 +43,8 @@ class Volume:
     parent: str | None = None
     used: int = 270336
     path: Path | None = None
+    # What lists show for an import, whose `size` is that of the disk inside.
+    file_size: int | None = None
 
 
 @dataclass(slots=True)

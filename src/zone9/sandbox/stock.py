@@ -3,7 +3,7 @@
 from typing import Any
 
 from zone9.sandbox.state import Running, Vm
-from zone9.sandbox.vm import disks
+from zone9.sandbox.vm import disks, rows
 from zone9.sandbox.vm import values as text
 from zone9.sandbox.vm.config import ConfigFile
 from zone9.sandbox.world import QEMU, World
@@ -61,6 +61,7 @@ class Stock:
         prefix: str = "vm",
         running: bool = False,
         bare: bool = False,
+        used: int | None = None,
         **config: Any,
     ) -> Vm:
         """Adds a VM. Keyword arguments are config keys (`_` for `-`); `bare` leaves out all that is filled in."""
@@ -80,7 +81,8 @@ class Stock:
         if disk is not None:
             size = text.parse_size(disk)
             volid = disks.volume_id(store, vmid, disks.free_name(world, node, store, vmid, prefix), suffix)
-            disks.add_volume(world, node, store, vmid, volid, suffix, size)
+            volume = disks.add_volume(world, node, store, vmid, volid, suffix, size)
+            volume.used = volume.used if used is None else used
             values["scsi0"] = f"{volid},size={text.print_size(size)}"
             values.setdefault("boot", "order=scsi0")
         if cloudinit:
@@ -91,9 +93,11 @@ class Stock:
         file = ConfigFile()
         for key, value in values.items():
             file.put(key, value)
-        vm = Vm(vmid, node, file, world.clock.now() - world.durations.list_lag - world.durations.row_lag - 1)
+        vm = Vm(vmid, node, file, world.clock.now() - world.durations.row_lag - 1)
         if running:
             vm.running = Running(world.clock.now(), world.node(node).new_pid())
         world.cluster.vms[vmid] = vm
+        if world.durations.list_lag:
+            world.told[vmid] = rows.numbers(world, vm)
         world.cluster.version += 1
         return vm

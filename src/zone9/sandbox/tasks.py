@@ -102,13 +102,15 @@ class Tasks:
         self._clock = clock
         self._cluster = cluster
         self.by_upid: dict[str, Task] = {}
+        # In the order in which they ended, which is that of Proxmox's index.
+        self.finished: deque[Task] = deque(maxlen=KEPT)
         self.log: deque[dict[str, Any]] = deque(maxlen=LOG_KEPT)
         self._uid = 0
 
     def node_time(self, node: Node) -> int:
         return int(self._clock.now() + node.skew)
 
-    def record(self, node: str, user: str, text: str, *, tag: str = "pvedaemon", pid: int = 130) -> None:
+    def record(self, node: str, user: str, text: str, *, tag: str = "pvedaemon", pri: int = 6) -> None:
         """Writes a row of the cluster log."""
         self._uid += 1
         self.log.appendleft(
@@ -118,8 +120,8 @@ class Tasks:
                 "node": node,
                 "user": user,
                 "tag": tag,
-                "pid": pid,
-                "pri": 6,
+                "pid": 130,
+                "pri": pri,
                 "time": self.node_time(self._cluster.nodes[node]),
                 "msg": text,
             }
@@ -205,7 +207,8 @@ class Tasks:
             task.log(f"TASK {exitstatus}")
         task.exitstatus = exitstatus
         task.endtime = self.node_time(self._cluster.nodes[task.node])
-        self.record(task.node, task.user, f"end task {task.upid} {exitstatus}")
+        self.record(task.node, task.user, f"end task {task.upid} {exitstatus}", pri=3 if task.failed else 6)
+        self.finished.append(task)
         task.done.set()
 
     def _forget_oldest(self) -> None:

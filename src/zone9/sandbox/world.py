@@ -43,6 +43,8 @@ class World:
     make_file: Callable[..., None] | None = None
     background: set["asyncio.Task[Any]"] = field(default_factory=set)
     options: dict[str, Any] = field(default_factory=dict)
+    # What pvestatd told last, by VMID; used while lists lag.
+    told: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def vm(self, vmid: int, node: str) -> Vm:
         """Answers a VM that is on this node, or says that its config does not exist."""

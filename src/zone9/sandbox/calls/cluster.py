@@ -128,6 +128,9 @@ async def status(call: Call) -> Any:
         }
         for node in cluster.nodes.values()
     ]
+    if len(nodes) == 1:
+        # A node without corosync (recorded): itself alone, under the id 0.
+        return [{**nodes[0], "nodeid": 0}]
     head = {
         "type": "cluster",
         "id": "cluster",

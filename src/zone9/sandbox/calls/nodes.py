@@ -186,7 +186,7 @@ def _volume_row(volume: Volume) -> dict[str, Any]:
         "volid": volume.volid,
         "content": volume.content,
         "format": volume.format,
-        "size": volume.size,
+        "size": volume.file_size or volume.size,
         "ctime": volume.ctime,
     }
     if volume.vmid is not None:
@@ -195,6 +195,19 @@ def _volume_row(volume: Volume) -> dict[str, Any]:
         if parent:
             row["parent"] = "../" + parent.split(":", 1)[1] if "/" in parent else parent
     return row
+
+
+@serves("GET", f"{NODE}/storage/{{storage}}/import-metadata")
+async def import_metadata(call: Call) -> Any:
+    """Knows foreign appliances only, of which the sandbox has none."""
+    name = str(call.params["volume"])
+    volid = name if ":" in name else f"{call.params['storage']}:{name}"
+    raise PveError(f"unable to parse directory volume name '{volid}'")
+
+
+@serves("GET", f"{NODE}/sdn/zones")
+async def zones(call: Call) -> Any:
+    return []
 
 
 @serves("GET", f"{NODE}/storage/{{storage}}/content/{{volume}}")

@@ -34,12 +34,17 @@ async def listing(call: Call) -> Any:
     params = call.params
     source = params.get("source", "archive")
     sees_all = call.may(f"/nodes/{call.node}", "Sys.Audit")
-    wanted = [task for task in reversed(call.world.tasks.by_upid.values()) if task.node == call.node]
+    wanted = [task for task in _ordered(call) if task.node == call.node]
     wanted = [task for task in wanted if (sees_all or _own(call, task)) and _passes(task, params, source)]
-    wanted.sort(key=lambda task: not task.running)
     start, limit = int(params.get("start", 0)), int(params.get("limit", 50))
     end = start + limit if limit else None
     return Listing([_row(task) for task in wanted[start:end]], len(wanted))
+
+
+def _ordered(call: Call) -> list[Task]:
+    tasks = call.world.tasks
+    running = [task for task in tasks.by_upid.values() if task.running]
+    return [*running, *reversed(tasks.finished)]
 
 
 def _passes(task: Task, params: dict[str, Any], source: str) -> bool:
@@ -142,8 +147,7 @@ async def cluster_tasks(call: Call) -> Any:
     sees_all = call.may("/", "Sys.Audit")
     rows: list[dict[str, Any]] = []
     shown: dict[str, int] = {}
-    newest_first = list(call.world.tasks.by_upid.values())[::-1]
-    for task in sorted(newest_first, key=lambda task: not task.running):
+    for task in _ordered(call):
         if not sees_all and not _own(call, task):
             continue
         if not task.running:

@@ -73,6 +73,7 @@ async def resize(call: Call) -> Any:
             if volume is None:
                 raise PveError(f"volume '{drive['file']}' does not exist")
             wanted = text.parse_size(size.removeprefix("+")) + (volume.size if size.startswith("+") else 0)
+            await call.world.clock.sleep(call.world.durations.resize)
             if wanted < volume.size:
                 raise PveError("shrinking disks is not supported")
             if wanted == volume.size:

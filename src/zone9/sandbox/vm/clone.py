@@ -11,7 +11,7 @@ from zone9.sandbox.answers import PveError
 from zone9.sandbox.call import Call
 from zone9.sandbox.state import Vm
 from zone9.sandbox.tasks import Task
-from zone9.sandbox.vm import disks
+from zone9.sandbox.vm import copylog, disks
 from zone9.sandbox.vm import values as text
 from zone9.sandbox.vm.config import ConfigFile
 from zone9.sandbox.vm.update import may_change_pool
@@ -107,7 +107,7 @@ async def _work(
             for number, (key, full) in enumerate(plan):
                 seconds, line, volid = _copy(call, task, source, vm, key, full=full)
                 made.append(volid)
-                await world.clock.sleep(seconds)
+                await _wait(call, task, source, key, seconds, full=full)
                 _give_up_half_way(task)
                 final[key] = line
                 if number < len(plan) - 1:
@@ -183,18 +183,46 @@ def _copy(call: Call, task: Task, source: Vm, vm: Vm, key: str, *, full: bool) -
     if full:
         task.log(f"create full clone of drive {key} ({old.volid})")
         task.command = f"command '/usr/bin/qemu-img convert -p -n {old.volid} {volid}' "
-        disks.add_volume(world, source.node, storage, vm.vmid, volid, suffix, old.size)
+        made = disks.add_volume(world, source.node, storage, vm.vmid, volid, suffix, old.size)
+        made.used = old.used
+        for line in copylog.formatting(storage, made):
+            task.log(line)
+        task.log(f"allocated target volume '{volid}'")
     else:
         seconds = world.durations.linked_disk
         task.log(f"create linked clone of drive {key} ({old.volid})")
         if storage.kind == "dir":
             volid = f"{old.volid}/{vm.vmid}/{name}.{suffix}"
-        disks.add_volume(world, source.node, storage, vm.vmid, volid, suffix, old.size, parent=old.volid)
+        made = disks.add_volume(
+            world, source.node, storage, vm.vmid, volid, suffix, old.size, parent=old.volid
+        )
+        for line in [*copylog.linked(made), *copylog.formatting(storage, made)]:
+            task.log(line)
     if old.path is not None:
         storage.on(source.node)[volid].path = old.path
     drive.pop("format", None)
     drive.update(file=volid, size=text.print_size(old.size))
     return seconds, text.print_drive(drive), volid
+
+
+async def _wait(call: Call, task: Task, source: Vm, key: str, seconds: float, *, full: bool) -> None:
+    """Waits while a drive is copied, and reports how far it is."""
+    sleep = call.world.clock.sleep
+    volume = call.world.cluster.volume(source.node, text.parse_drive(source.config[key])["file"])
+    if not full or volume is None or text.is_cloudinit(source.config[key]):
+        await sleep(seconds)
+        return
+    if source.running:
+        await sleep(seconds)
+        for line in copylog.mirrored(key, volume, agent=source.config.get("agent", "")):
+            task.log(line)
+        return
+    task.log(copylog.transferred(0, volume.size))
+    done = 0
+    for amount in copylog.steps(volume):
+        await sleep(seconds * (amount - done) / volume.size)
+        done = amount
+        task.log(copylog.transferred(done, volume.size))
 
 
 def _copy_firewall(call: Call, source: Vm, vm: Vm) -> None:

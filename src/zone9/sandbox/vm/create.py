@@ -73,7 +73,7 @@ async def _work(call: Call, task: Task, vm: Vm, values: dict[str, str]) -> None:
         if task.fault and task.fault.error:
             raise PveError(task.fault.error)
         await world.clock.sleep(world.durations.create)
-        for key in sorted(key for key in values if text.is_disk(key)):
+        for key in sorted((key for key in values if text.is_disk(key)), key=text.drive_rank):
             lines: list[str] = []
             new = disks.make(world, call.node, vm.vmid, key, values[key], lines)
             if new.made:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from zone9.sandbox.answers import PveError, bad
 from zone9.sandbox.state import GIB, Storage, Vm, Volume
+from zone9.sandbox.vm import copylog
 from zone9.sandbox.vm import values as text
 from zone9.sandbox.world import World
 
@@ -127,6 +128,13 @@ def make(world: World, vm_node: str, vmid: int, key: str, line: str, log: list[s
         name = free_name(world, vm_node, storage, vmid)
         volid = volume_id(storage, vmid, name, suffix)
         volume = add_volume(world, vm_node, storage, vmid, volid, suffix, size)
+        log += copylog.formatting(storage, volume)
+        if key == "efidisk0":
+            log += [
+                copylog.transferred(0, size),
+                copylog.transferred(size, size),
+                copylog.transferred(size, size),
+            ]
         drive.update(file=volid, size=text.print_size(size))
         line = text.print_drive(drive)
         log.append(f"{key}: successfully created disk '{line}'")
@@ -159,6 +167,7 @@ def _cloudinit(
             f"disk image '{storage.path}/images/{vmid}/vm-{vmid}-cloudinit.{suffix}' already exists"
         )
     volume = add_volume(world, node, storage, vmid, volid, suffix, CLOUDINIT_SIZE)
+    log += copylog.formatting(storage, volume)
     drive.pop("format", None)
     drive.update(file=volid, media="cdrom")
     line = text.print_drive(drive)
@@ -179,6 +188,9 @@ def _import(
     made = add_volume(world, node, storage, vmid, volid, suffix, volume.size)
     made.path = volume.path
     log.append(f"create full clone of drive ({source})")
+    log += copylog.formatting(storage, made)
+    log.append(f"allocated target volume '{volid}'")
+    log += [copylog.transferred(done, made.size) for done in [0, *copylog.steps(volume)]]
     drive.update(file=volid, size=text.print_size(volume.size))
     line = text.print_drive(drive)
     log.append(f"{key}: successfully created disk '{line}'")

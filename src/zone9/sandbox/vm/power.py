@@ -63,6 +63,7 @@ async def start_vm(world: World, vm: Vm, task: Task) -> None:
     if cloudinit.drive_of(vm):
         task.log("generating cloud-init ISO")
         cloudinit.regenerated(vm)
+    await world.clock.sleep(world.durations.start_checks)
     if vm.cpus > world.node(vm.node).cpus:
         raise PveError(f"MAX {world.node(vm.node).cpus} vcpus allowed per VM on this node")
     if "memory" in hotplug.features(vm) and vm.config.get("numa") == "1" and vm.memory < 1024 * 2**20:

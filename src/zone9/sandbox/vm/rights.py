@@ -105,11 +105,8 @@ def may_tag(call: Call, old: str, new: str) -> None:
     access = parse_property_string(options.get("user-tag-access", ""))
     mode = access.get("user-allow", "free")
     allowed = set(split_list(access.get("user-allow-list", "")))
-    style = parse_property_string(options.get("tag-style", ""))
-    fold = (lambda tag: tag) if style.get("case-sensitive") == "1" else str.lower
-    before = {fold(tag) for tag in split_list(old)}
-    after = {fold(tag) for tag in split_list(new)}
-    for tag in sorted(before ^ after):
+    # As they stand, in whatever case: the recorded refusal names 'Alpha' where tags are folded.
+    for tag in sorted(set(split_list(old)) ^ set(split_list(new))):
         free = (
             mode == "free"
             or (mode == "list" and tag in allowed)

@@ -30,30 +30,34 @@ def resource(world: World, vm: Vm, *, pool: str | None = None) -> dict[str, Any]
         row["pool"] = pool
     if vm.hastate or f"vm:{vm.vmid}" in world.cluster.ha:
         row["hastate"] = vm.hastate or world.cluster.ha[f"vm:{vm.vmid}"].get("state", "queued")
-    if age < world.durations.list_lag or not world.cluster.nodes[vm.node].online:
+    told = world.told.get(vm.vmid) if world.durations.list_lag else numbers(world, vm)
+    if told is None or not world.cluster.nodes[vm.node].online:
         row["status"] = "unknown"
-        return row
-    memory = vm.memory
-    row.update(
-        {
-            "name": vm.name,
-            "status": "running" if vm.running else "stopped",
-            "template": int(vm.is_template),
-            "maxcpu": min(vm.cpus, world.cluster.nodes[vm.node].cpus),
-            "maxmem": memory,
-            "maxdisk": vm.maxdisk,
-            "uptime": uptime(world, vm),
-            "cpu": 0.01 if vm.running else 0,
-            "mem": memory // 4 if vm.running else 0,
-            "memhost": memory // 3 if vm.running else 0,
-            "disk": 0,
-            "diskread": 0,
-            "diskwrite": 0,
-            "netin": 0,
-            "netout": 0,
-        }
-    )
+    else:
+        row.update(told)
     return row
+
+
+def numbers(world: World, vm: Vm) -> dict[str, Any]:
+    """Is what pvestatd tells of a VM."""
+    memory = vm.memory
+    return {
+        "name": vm.name,
+        "status": "running" if vm.running else "stopped",
+        "template": int(vm.is_template),
+        "maxcpu": min(vm.cpus, world.cluster.nodes[vm.node].cpus),
+        "maxmem": memory,
+        "maxdisk": vm.maxdisk,
+        "uptime": uptime(world, vm),
+        "cpu": 0.01 if vm.running else 0,
+        "mem": memory // 4 if vm.running else 0,
+        "memhost": memory // 3 if vm.running else 0,
+        "disk": 0,
+        "diskread": 0,
+        "diskwrite": 0,
+        "netin": 0,
+        "netout": 0,
+    }
 
 
 def listed(world: World, vm: Vm, *, full: bool = False) -> dict[str, Any]:
@@ -107,9 +111,6 @@ def current(world: World, vm: Vm) -> dict[str, Any]:
         row["agent"] = 1
     if vm.config.get("vga", "").startswith("qxl"):
         row["spice"] = 1
-    if vm.running:
-        row["running-machine"] = "pc-i440fx-10.1+pve0"
-        row["running-qemu"] = "10.1.2"
     return row
 
 

@@ -69,6 +69,8 @@ async def take_snapshot(call: Call) -> Any:
             held.pop("description", None)
             if description := str(call.params.get("description", "")).rstrip():
                 held["description"] = description
+            await call.world.clock.sleep(call.world.durations.snapshot)
+            _say(task, vm)
             vm.file.snapshots[name] = held
             vm.file.put("parent", name)
 
@@ -84,6 +86,7 @@ async def drop_snapshot(call: Call) -> Any:
             if name not in vm.file.snapshots:
                 raise PveError(f"snapshot '{name}' does not exist")
             _unlocked(vm)
+            await call.world.clock.sleep(call.world.durations.snapshot)
             gone = vm.file.snapshots.pop(name)
             for values in [vm.config, *vm.file.snapshots.values()]:
                 if values.get("parent") == name:
@@ -104,6 +107,7 @@ async def rollback(call: Call) -> Any:
             if name not in vm.file.snapshots:
                 raise PveError(f"snapshot '{name}' does not exist")
             _unlocked(vm)
+            await call.world.clock.sleep(call.world.durations.snapshot)
             if vm.running:
                 await call.world.guests.stop(vm.vmid)
                 power.ended(call.world, vm, applied=False)
@@ -119,6 +123,16 @@ async def rollback(call: Call) -> Any:
             vm.file.touch()
 
     return call.fork("qmrollback", call.vmid, worker)
+
+
+def _say(task: Task, vm: Vm) -> None:
+    agent = vm.config.get("agent", "0").removeprefix("enabled=").startswith("1")
+    if vm.running and agent and not vm.agent_running:
+        task.log("skipping guest filesystem freeze - agent configured but not running?")
+    for key in sorted(key for key in vm.config if text.is_disk(key) and not text.is_cdrom(vm.config[key])):
+        task.log(f"snapshotting 'drive-{key}' ({text.parse_drive(vm.config[key])['file']})")
+        if vm.running:
+            task.log("internal qemu snapshot")
 
 
 def _unlocked(vm: Vm) -> None:

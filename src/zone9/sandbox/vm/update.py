@@ -121,7 +121,7 @@ async def _work(
 ) -> None:
     for key in deletes:
         _delete(call, vm, key, log)
-    for key in sorted(values):
+    for key in sorted(values, key=text.drive_rank):
         if vm.file.pending.get(key) == values[key]:
             continue
         await _set(call, vm, key, values, deletes, log)

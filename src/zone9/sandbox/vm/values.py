@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable
 
 DISK_KEY = re.compile(r"(?:ide[0-3]|sata[0-5]|scsi(?:[12]?\d|30)|virtio(?:1[0-5]|\d)|efidisk0|tpmstate0)")
+DRIVE_BUSES = ("ide", "scsi", "virtio", "sata", "efidisk", "tpmstate")
 UNUSED_KEY = re.compile(r"unused\d{1,3}")
 NET_KEY = re.compile(r"net(?:[12]?\d|3[01])")
 NIC_MODELS = frozenset(
@@ -33,6 +34,14 @@ NIC_MODELS = frozenset(
 NIC_ORDER = ("bridge", "firewall", "host-tunnel", "link_down", "mtu", "queues", "rate", "tag", "trunks")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT])?")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def drive_rank(key: str) -> tuple[int, str, int]:
+    """Orders drives as qemu-server's valid_drive_names does; other keys come after, by name."""
+    base = key.rstrip("0123456789")
+    if not is_disk(key):
+        return len(DRIVE_BUSES), key, 0
+    return DRIVE_BUSES.index(base), "", int(key[len(base) :])
 
 
 def is_disk(key: str) -> bool:

@@ -1,0 +1,418 @@
+"""Replays recorded answers of Proxmox's own code against the sandbox and compares.
+
+What differs between any two runs (task ids, digests, MACs, uuids, times, measured numbers) is paired up as it
+first appears and must then stay paired; everything else must be equal. Nothing here knows a row by its number:
+what happened outside of HTTP stands in `left_out.toml`, with a reason.
+"""
+
+import asyncio
+import json
+import os
+import re
+import ssl
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from zone9.sandbox import Sandbox
+from zone9.sandbox.accounts import ZONE9_ROLE
+
+HERE = Path(__file__).parent
+UPID = re.compile(r"UPID:[\w-]+:[0-9A-F]{8}:[0-9A-F]{8}:[0-9A-F]{8}:\w+:[^:]*:[^:\s]+:")
+DIGEST = re.compile(r"\b[0-9a-f]{40}\b")
+MAC = re.compile(r"\bBC:24:11(?::[0-9A-F]{2}){3}\b", re.IGNORECASE)
+UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+# Numbers that were measured, times, and what only the recording's machine had: present or absent, never compared.
+MEASURED = frozenset(
+    [
+        "cpu",
+        "mem",
+        "memhost",
+        "uptime",
+        "disk",
+        "netin",
+        "netout",
+        "diskread",
+        "diskwrite",
+        "pid",
+        "pstart",
+        "starttime",
+        "endtime",
+        "time",
+        "ctime",
+        "used",
+        "avail",
+        "total",
+        "available",
+        "used_fraction",
+        "free",
+        "wait",
+        "idle",
+        "ssl_fingerprint",
+        "snaptime",
+        "uid",
+        "loadavg",
+        "saved",
+        "cpuinfo",
+        "current-kernel",
+        "kversion",
+        "pveversion",
+    ]
+)
+NODE_NUMBERS = frozenset({"maxmem", "maxcpu", "maxdisk", "level", "cgroup-mode"})
+
+
+def data_directory() -> Path | None:
+    """Answers where the recordings are, None when they are not there."""
+    found = Path(os.environ.get("ZONE9_TEST_DATA", HERE.parents[2] / "shared" / "data"))
+    return found if (found / "pve-9.2-recorded.jsonl").exists() else None
+
+
+def load_rows(name: str) -> list[dict[str, Any]]:
+    directory = data_directory()
+    assert directory is not None
+    with (directory / name).open() as lines:
+        return [json.loads(line) for line in lines]
+
+
+@dataclass
+class Notes:
+    """Is `left_out.toml`: what happened besides, and which rows are not compared, and why."""
+
+    left_out: dict[tuple[str, int], str] = field(default_factory=dict)
+    events: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)
+    flows: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls) -> "Notes":
+        document = tomllib.loads((HERE / "left_out.toml").read_text())
+        notes = cls()
+        for entry in document.get("left_out", []):
+            for number in _numbers(entry["rows"]):
+                notes.left_out[entry["file"], number] = entry["why"]
+        notes.flows = {(entry["file"], entry["flow"]): entry["why"] for entry in document.get("skip", [])}
+        for entry in document.get("event", []):
+            notes.events.setdefault((entry["file"], entry["before"]), []).append(entry)
+        return notes
+
+
+def _numbers(rows: list[Any]) -> list[int]:
+    found: list[int] = []
+    for row in rows:
+        if isinstance(row, str):
+            first, _, last = row.partition("-")
+            found += range(int(first), int(last) + 1)
+        else:
+            found.append(row)
+    return found
+
+
+@dataclass
+class Pairs:
+    """Pairs values of the recording with ours."""
+
+    ours: dict[str, str] = field(default_factory=dict)
+    theirs: dict[str, str] = field(default_factory=dict)
+
+    def meet(self, recorded: str, ours: str) -> bool:
+        """Tells whether the two may stand for each other, and pairs them when they are new."""
+        known = self.ours.get(recorded)
+        if known is None and ours not in self.theirs:
+            self.ours[recorded] = ours
+            self.theirs[ours] = recorded
+            return True
+        return known == ours
+
+    def translate(self, text: str) -> str:
+        """Puts our values where the recording has its own."""
+        for pattern in (UPID, DIGEST, MAC, UUID):
+            text = pattern.sub(lambda match: self.ours.get(match[0], match[0]), text)
+        return text
+
+
+class Comparison:
+    """Compares one answer; `why` says where it first differs."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self.why = ""
+
+    def same(self, recorded: Any, ours: Any, path: str = "", row: Any = None) -> bool:
+        if _is_measured(path, row):
+            return (recorded is None) == (ours is None)
+        if isinstance(recorded, dict) and isinstance(ours, dict):
+            if recorded.keys() != ours.keys():
+                missing, extra = sorted(recorded.keys() - ours.keys()), sorted(ours.keys() - recorded.keys())
+                return self._no(path, f"missing {missing}", f"extra {extra}")
+            return all(self.same(recorded[k], ours[k], f"{path}.{k}", recorded) for k in recorded)
+        if isinstance(recorded, list) and isinstance(ours, list):
+            if len(recorded) != len(ours):
+                return self._no(path, f"{len(recorded)} rows", f"{len(ours)} rows")
+            left, right = sorted(recorded, key=_order), sorted(ours, key=_order)
+            return all(
+                self.same(a, b, f"{path}[{i}]", a) for i, (a, b) in enumerate(zip(left, right, strict=True))
+            )
+        if type(recorded) is not type(ours):
+            return self._no(path, recorded, ours)
+        if isinstance(recorded, str):
+            return self._text(recorded, ours) or self._no(path, recorded, ours)
+        return recorded == ours or self._no(path, recorded, ours)
+
+    def _text(self, recorded: str, ours: str) -> bool:
+        if recorded == ours:
+            return True
+        for pattern in (UPID, DIGEST, MAC, UUID):
+            left, right = pattern.findall(recorded), pattern.findall(ours)
+            if len(left) != len(right) or not all(map(self._pairs.meet, left, right)):
+                return False
+            recorded, ours = pattern.sub("#", recorded), pattern.sub("#", ours)
+        recorded, ours = (
+            re.sub(r"creation-qemu=[\d.]+,ctime=\d+", "meta", text) for text in (recorded, ours)
+        )
+        return (
+            sorted(recorded.split(",")) == sorted(ours.split(","))
+            if path_like(recorded)
+            else recorded == ours
+        )
+
+    def _no(self, path: str, recorded: Any, ours: Any) -> bool:
+        self.why = f"{path or 'answer'}: {str(recorded)[:160]!r} != {str(ours)[:160]!r}"
+        return False
+
+
+def path_like(text: str) -> bool:
+    """Tells whether a text is a list in any order: content types of a storage."""
+    return bool(re.fullmatch(r"(?:images|iso|import|vztmpl|backup|snippets|rootdir)(?:,\w+)*", text))
+
+
+def _is_measured(path: str, row: Any) -> bool:
+    name = path.rsplit(".", 1)[-1]
+    if name in MEASURED or (name == "id" and isinstance(row, dict) and "uid" in row):
+        return True
+    return name in NODE_NUMBERS and isinstance(row, dict) and row.get("type") in {"node", "storage"}
+
+
+def _order(row: Any) -> str:
+    if not isinstance(row, dict):
+        return str(row)
+    for name in ("n", "key", "volid", "vmid", "sid", "iface", "userid", "roleid", "storage", "id", "name"):
+        if name in row and "upid" not in row and "uid" not in row:
+            return f"{name}:{row[name]:>9}"
+    return ""
+
+
+class Replay:
+    """Is one recording, or one part of one, against one sandbox."""
+
+    def __init__(self, file: str, sandbox: Sandbox, notes: Notes) -> None:
+        self._file = file
+        self._sandbox = sandbox
+        self._notes = notes
+        self._pairs = Pairs()
+        self._tickets: dict[str, str] = {}
+        self._tokens: dict[str, str] = {}
+        self.equal: list[int] = []
+        self.different: dict[int, str] = {}
+
+    def know(self, name: str, token: str) -> None:
+        self._tokens[name] = token
+
+    async def run(self, rows: list[dict[str, Any]]) -> None:
+        context = ssl.create_default_context(cadata=self._sandbox.certificate_pem)
+        connector = aiohttp.TCPConnector(ssl=context)
+        async with aiohttp.ClientSession(connector=connector, skip_auto_headers=["Content-Type"]) as session:
+            for row in rows:
+                if "request" not in row or (self._file, row["flow"]) in self._notes.flows:
+                    continue
+                for event in self._notes.events.get((self._file, row["n"]), []):
+                    await self._happen(event)
+                await self._one(session, row)
+
+    async def _one(self, session: aiohttp.ClientSession, row: dict[str, Any]) -> None:
+        number, recorded = row["n"], row["response"]
+        if "at the end" in str(row.get("note")):
+            await self._wait_for(row["request"]["url"])
+        status, reason, document = await self._ask(session, row["request"])
+        if (self._file, number) in self._notes.left_out:
+            self._learn(recorded.get("json"), document)
+            return
+        comparison = Comparison(self._pairs)
+        if (status, reason) != (recorded.get("status"), recorded.get("reason")):
+            wanted = f"{recorded.get('status')} {recorded.get('reason')}"
+            self.different[number] = f"{wanted!r} != {f'{status} {reason}'!r}"
+            self._learn(recorded.get("json"), document)
+        elif comparison.same(recorded.get("json"), document):
+            self.equal.append(number)
+        else:
+            self.different[number] = comparison.why
+            self._learn(recorded.get("json"), document)
+
+    def _learn(self, recorded: Any, ours: Any) -> None:
+        """Pairs ids even of an answer that is not equal, so that later rows can be asked."""
+        left, right = json.dumps(recorded), json.dumps(ours)
+        for pattern in (UPID,):
+            found = zip(pattern.findall(left), pattern.findall(right), strict=False)
+            for one, other in found:
+                if one.split(":")[5:] == other.split(":")[5:]:
+                    self._pairs.meet(one, other)
+        if isinstance(recorded, dict) and isinstance(ours, dict):
+            one, other = recorded.get("data"), ours.get("data")
+            if isinstance(one, dict) and isinstance(other, dict) and "digest" in one and "digest" in other:
+                self._pairs.ours[one["digest"]] = other["digest"]
+
+    async def _ask(self, session: aiohttp.ClientSession, request: dict[str, Any]) -> tuple[int, str, Any]:
+        url = request["url"]
+        url = re.sub(r"UPID(?:%3A[^/?&]*)+", self._encoded_upid, url)
+        body = request.get("body")
+        headers = self._headers(request.get("auth"))
+        data = None
+        if body is not None:
+            data = self._pairs.translate(body).replace("<TICKET>", quote(self._tickets.get("ticket", "")))
+            if data.startswith("{"):
+                headers["Content-Type"] = "application/json"
+            elif data:
+                headers["Content-Type"] = "application/x-www-form-urlencoded"
+        url = self._pairs.translate(url)
+
+        async def asked() -> tuple[int, str, Any]:
+            target = aiohttp.client.URL(self._sandbox.url + url, encoded=True)
+            async with session.request(request["method"], target, data=data, headers=headers) as response:
+                text = await response.text()
+                return response.status, response.reason or "", json.loads(text) if text else None
+
+        answer = asyncio.ensure_future(asked())
+        while not answer.done():
+            await asyncio.wait({answer}, timeout=0.03)
+            if not answer.done():
+                await self._sandbox.clock.advance(0.25)
+        status, reason, document = answer.result()
+        if status == 200 and isinstance(document, dict) and isinstance(document.get("data"), dict):
+            self._keep(request, document["data"])
+        return status, reason, document
+
+    def _keep(self, request: dict[str, Any], data: dict[str, Any]) -> None:
+        if "ticket" in data and "CSRFPreventionToken" in data:
+            self._tickets = {"ticket": data["ticket"], "csrf": data["CSRFPreventionToken"]}
+            data.update(ticket="<TICKET>", CSRFPreventionToken="<CSRF>")
+        if "full-tokenid" in data:
+            self._tokens["ctl"] = f"{data['full-tokenid']}={data['value']}"
+            data["value"] = "<TOKEN_SECRET>"
+
+    def _encoded_upid(self, match: re.Match[str]) -> str:
+        plain = match[0].replace("%3A", ":").replace("%40", "@").replace("%21", "!")
+        return quote(self._pairs.ours.get(plain, plain), safe="")
+
+    def _headers(self, auth: str | None) -> dict[str, str]:
+        if auth is None:
+            return {}
+        if auth.startswith("ticket"):
+            headers = {"Cookie": f"PVEAuthCookie={quote(self._tickets['ticket'], safe='')}"}
+            if auth == "ticket":
+                headers["CSRFPreventionToken"] = self._tickets["csrf"]
+            return headers
+        bad = {"badsecret": "z9@pve!ctl=no", "badtoken": "z9@pve!no=no", "badform": "rubbish"}
+        return {"Authorization": f"PVEAPIToken={bad.get(auth) or self._tokens[auth]}"}
+
+    async def _wait_for(self, url: str) -> None:
+        match = re.search(r"UPID(?:%3A[^/?&]*)+", url)
+        if match is None:
+            return
+        from urllib.parse import unquote
+
+        task = self._sandbox.tasks.by_upid.get(self._pairs.ours.get(unquote(match[0]), ""))
+        for _ in range(400):
+            if task is None or not task.running:
+                return
+            await self._sandbox.clock.advance(0.25)
+
+    async def _happen(self, event: dict[str, Any]) -> None:
+        sandbox, operator = self._sandbox, self._sandbox.operator
+        match event["do"]:
+            case "wait":
+                for _ in range(int(event["seconds"] * 4)):
+                    await sandbox.clock.advance(0.25)
+            case "edit":
+                operator.edit_file(event["vmid"], **event["config"])
+            case "lock":
+                operator.set_lock(event["vmid"], event.get("lock"))
+            case "kill":
+                operator.kill_guest(event["vmid"])
+            case "flock":
+                self._held = asyncio.ensure_future(self._hold(event["vmid"], event["seconds"]))
+                await asyncio.sleep(0.01)
+            case "release":
+                self._held.cancel()
+                await asyncio.gather(self._held, return_exceptions=True)
+            case "set":
+                target = getattr(sandbox, event["what"])
+                for name, value in event["to"].items():
+                    setattr(target, name, value)
+            case "vm":
+                setattr(sandbox.vms[event["vmid"]], event["field"], event["to"])
+            case "option":
+                sandbox.world.options[event["name"]] = event["to"]
+
+    async def _hold(self, vmid: int, seconds: float) -> None:
+        async with self._sandbox.world.locks.hold(vmid):
+            await self._sandbox.clock.sleep(seconds)
+
+
+def furnish(sandbox: Sandbox, replay: Replay) -> None:
+    """Makes the single node of the recordings, with its root token."""
+    sandbox.cluster.nodes["pve1"].cpus = 2
+    sandbox.cluster.nodes["pve1"].address = "10.99.0.1"
+    del sandbox.cluster.storages["local-lvm"]
+    sandbox.add_import("base.qcow2", 64 * 2**20)
+    sandbox.cluster.storages["vmstore"].on("pve1")["vmstore:import/base.qcow2"].file_size = 196616
+    sandbox.accounts.users.pop("zone9@pve")
+    sandbox.accounts.acl.clear()
+    sandbox.accounts.changed()
+    replay.know("root", sandbox.accounts.add_token("root@pam!boot", privsep=False))
+
+
+def furnish_earlier(sandbox: Sandbox, replay: Replay) -> None:
+    """Adds the VM of the rows that come from an earlier run."""
+    replay.know("ctl", sandbox.accounts.add_token("z9@pve!ctl", privsep=False))
+    sandbox.accounts.grant("/", "z9@pve", ZONE9_ROLE)
+    sandbox.add_vm(
+        101,
+        name="web2",
+        disk="64M",
+        cloudinit=True,
+        memory="128",
+        tags="alpha;beta",
+        agent="enabled=1",
+        serial0="socket",
+    )
+
+
+def furnish_second(sandbox: Sandbox, replay: Replay) -> None:
+    """Adds the accounts and templates that the second recording started from."""
+    sandbox.add_import("big.qcow2", 300 * 2**20)
+    sandbox.cluster.storages["vmstore"].on("pve1")["vmstore:import/big.qcow2"].file_size = 314900480
+    accounts = sandbox.accounts
+    for name in ("z9", "z9na", "z9pool", "z9none"):
+        accounts.add_user(f"{name}@pve", "<PASSWORD>")
+        replay.know("ctl" if name == "z9" else name, accounts.add_token(f"{name}@pve!ctl"))
+    accounts.roles["Z9"] = ZONE9_ROLE - {"Sys.Syslog"}
+    accounts.roles["Z9na"] = accounts.roles["Z9"] - {"VM.Audit", "VM.Console"}
+    for name, role, path in (("z9", "Z9", "/"), ("z9na", "Z9na", "/"), ("z9pool", "Z9", "/pool/tenant1")):
+        for who in (f"{name}@pve", f"{name}@pve!ctl"):
+            accounts.grant(path, who, role)
+    for vmid, name, disk in ((200, "tmpl-small", "64M"), (201, "tmpl-big", "300M")):
+        sandbox.add_template(
+            vmid,
+            used=64 * 2**10 if disk == "64M" else 300 * 2**20,
+            name=name,
+            disk=disk,
+            memory="128",
+            kvm="0",
+            tags="tmpl",
+            description="template description",
+            smbios1=f"base64=1,uuid=00000000-0000-0000-0000-000000000{vmid},serial=dG1wbA==",
+            args="-kernel /var/lib/guest/vmlinuz -initrd /var/lib/guest/ird.gz -append console=ttyS0",
+        )
