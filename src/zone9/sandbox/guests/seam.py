@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 
-class StartFailed(Exception):  # noqa: N818 - reads as a sentence where it is caught
+class StartFailed(Exception):
     """Says in `text`, as a task's exit status would, why a guest did not start."""
 
     def __init__(self, text: str) -> None:
@@ -69,7 +69,7 @@ class CloudInit:
 
 @dataclass(frozen=True, slots=True)
 class GuestSpec:
-    """Is everything a guest is started from; `memory` is in MiB. `spec.spec_from_config` reads one.
+    """Is everything a guest is started from; `memory` is in MiB.
 
     `cloudinit` is None for a VM without a cloud-init drive. `ignores_acpi` makes a guest that does not
     react to its power button, to try a shutdown that times out.
