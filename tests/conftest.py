@@ -15,11 +15,15 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import structlog
 from world import World, make_world
 
 from zone9.sandbox import Sandbox
 from zone9.store.embedded import EmbeddedPostgres
 from zone9.store.migrate import migrate
+
+# Thousands of steps are logged by the cut tests; what matters is asserted.
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
 
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 

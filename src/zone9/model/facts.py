@@ -81,6 +81,16 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Recorded:
+    """Is what the store knows of a resource's own work when a look begins; `at` is the database's time then."""
+
+    at: datetime
+    facts: Mapping[str, Any]
+    open_writes: tuple["WriteRecord", ...]
+    last: Mapping[str, "WriteRecord"]
+
+
+@dataclass(frozen=True, slots=True)
 class WriteRecord:
     """Is committed before a write leaves for Proxmox; it stays open until its outcome is known.
 

@@ -6,7 +6,6 @@ step is done. The loop, the API and the command line know products through this 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Protocol
 
 from zone9.base.errors import FieldProblem
@@ -66,15 +65,18 @@ class Work(Protocol):
     async def driver(self, region: str) -> Any:
         """Returns the region's driver; products know its type, lower layers do not."""
 
-    async def now(self) -> datetime: ...
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What zone9 wrote down about its own work, as of the beginning of this look."""
 
-    async def facts(self) -> Mapping[str, Any]: ...
+    @property
+    def open_writes(self) -> tuple[WriteRecord, ...]:
+        """Writes whose outcome is not known, oldest first."""
+
+    def last_write(self, *steps: str) -> WriteRecord | None:
+        """Returns the youngest closed write of these steps."""
 
     async def record(self, **facts: Any) -> None: ...
-
-    async def open_writes(self) -> list[WriteRecord]: ...
-
-    async def last_write(self, *steps: str) -> WriteRecord | None: ...
 
     async def sent(self, write: WriteRecord, upid: str) -> None: ...
 
@@ -103,7 +105,7 @@ class Work(Protocol):
 
     async def note(self, text: str) -> None: ...
 
-    async def progress(self, step: str, percent: float | None) -> None: ...
+    async def progress(self, percent: float | None) -> None: ...
 
 
 class Product(Protocol):

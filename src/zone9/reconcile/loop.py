@@ -88,13 +88,11 @@ class Loop:
                 if not plan.steps or run.intent.given_up_version == run.intent.version:
                     return await self._conclude(product, run, work, measured)
                 step = plan.steps[0]
-                work.job = await self.store.start_job(run, kind=job_kind(run))
+                work.job = await self.store.start_job(run, kind=job_kind(run), step=step.name)
                 run = Run(run.intent, run.fence, run.wake_seq, work.job, run.failures)
                 work.run = run
                 bound.info("step", step=step.name, job=work.job)
-                await self.store.progress(work.job, step.name, "running", None)
                 await product.apply(step, run.intent, measured.truth, work)
-                await self.store.progress(work.job, step.name, "done", 100)
                 done = step
             raise Never("the plan does not come to an end", code="endless_plan")
         except FenceLost:
@@ -106,7 +104,7 @@ class Loop:
             return await self._give_up(product, run, measured, error)
 
     async def _measure(self, product: Product, run: Run, work: LoopWork) -> Measured:
-        at = await runs.now(self.store.database)
+        at = await work.look()
         truth = await product.observe(run.intent, work)
         document, digest = product.proof_of(truth)
         await work.flush(document, digest, at)

@@ -13,7 +13,7 @@ from zone9.model.ports import Product
 from zone9.reconcile import verdicts
 from zone9.reconcile.loop import message_of
 from zone9.reconcile.work import Drivers, MeasuringWork
-from zone9.store import measures, runs
+from zone9.store import measures
 from zone9.store.runs import Run, RunStore
 
 log = structlog.get_logger("zone9.verify")
@@ -34,7 +34,7 @@ class Measuring:
             return
         intent, product = begun, self.registry[begun.kind]
         work = MeasuringWork(self.store, self.drivers, Run(intent, 0, 0, job, 0), job=job)
-        at = await runs.now(self.store.database)
+        at = await work.look()
         try:
             truth = await product.observe(intent, work)
         except Problem as error:

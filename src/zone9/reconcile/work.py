@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from zone9.base.errors import Later, Never, Problem
-from zone9.model.facts import WriteRecord
+from zone9.model.facts import Recorded, WriteRecord
 from zone9.model.plans import Step
 from zone9.model.ports import Permit
 from zone9.pve.errors import HotplugProblem, NotConnected, UnknownOutcome
@@ -62,24 +62,36 @@ class LoopWork:
     job: str | None = None
     settled: list[tuple[WriteRecord, str, str | None]] = field(default_factory=list)
     measuring: bool = False
+    _recorded: Recorded | None = None
+    _drivers: dict[str, Any] = field(default_factory=dict)
 
     async def driver(self, region: str) -> Any:
-        return await self.drivers.of(region)
+        if region not in self._drivers:
+            self._drivers[region] = await self.drivers.of(region)
+        return self._drivers[region]
 
-    async def now(self) -> datetime:
-        return await runs.now(self.store.database)
+    async def look(self) -> datetime:
+        """Begins a look: loads what is known of our own work; returns the database's time before the first read."""
+        self._recorded = await self.store.recorded(self.run.intent.id)
+        return self._recorded.at
 
-    async def facts(self) -> Mapping[str, Any]:
-        return await self.store.facts(self.run.intent.id)
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        assert self._recorded is not None, "a look begins with look()"
+        return self._recorded.facts
+
+    @property
+    def open_writes(self) -> tuple[WriteRecord, ...]:
+        assert self._recorded is not None, "a look begins with look()"
+        return self._recorded.open_writes
+
+    def last_write(self, *steps: str) -> WriteRecord | None:
+        assert self._recorded is not None, "a look begins with look()"
+        found = [self._recorded.last[step] for step in steps if step in self._recorded.last]
+        return min(found, key=lambda one: one.closed_age_seconds or 0.0, default=None)
 
     async def record(self, **facts: Any) -> None:
         await self.store.record(self.run.intent.id, self.run.fence, facts)
-
-    async def open_writes(self) -> list[WriteRecord]:
-        return await self.store.open_writes(self.run.intent.id)
-
-    async def last_write(self, *steps: str) -> WriteRecord | None:
-        return await self.store.last_write(self.run.intent.id, steps)
 
     async def sent(self, write: WriteRecord, upid: str) -> None:
         await self.store.write_sent(write.id, upid)
@@ -162,8 +174,8 @@ class LoopWork:
     async def note(self, text: str) -> None:
         await self.store.note(self.job, text)
 
-    async def progress(self, step: str, percent: float | None) -> None:
-        await self.store.progress(self.job, step, "running", percent)
+    async def progress(self, percent: float | None) -> None:
+        await self.store.progress(self.job, percent)
 
 
 @dataclass

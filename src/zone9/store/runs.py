@@ -21,7 +21,7 @@ from zone9.store.database import Database, as_json, row, run
 from zone9.store.intents import load_for_change, needs_of, open_job, record_version, supersede
 from zone9.store.rows import INTENT_COLUMNS, intent_of
 from zone9.store.waking import emit
-from zone9.store.writes import Writes
+from zone9.store.writes import Writes, add_step
 
 
 class FenceLost(Later):
@@ -95,8 +95,8 @@ class RunStore(Writes):
         async with self.database.begin() as connection:
             await self.hold(connection, resource, fence)
 
-    async def start_job(self, run_: Run, *, kind: str) -> str:
-        """Marks the job as running; opens one by `system` when truth changed and nobody had asked."""
+    async def start_job(self, run_: Run, *, kind: str, step: str) -> str:
+        """Marks the job as running, at this step; opens one by `system` when truth changed and nobody had asked."""
         async with self.database.begin() as connection:
             await self.hold(connection, run_.intent.id, run_.fence)
             job = run_.job
@@ -118,11 +118,13 @@ class RunStore(Writes):
             started = await run(
                 connection,
                 """
-                UPDATE jobs SET status = 'running', needs = NULL, started_at = coalesce(started_at, z9_now())
+                UPDATE jobs SET status = 'running', needs = NULL, error = NULL,
+                    started_at = coalesce(started_at, z9_now())
                 WHERE id = :id AND status IN ('queued', 'waiting')
                 """,
                 id=job,
             )
+            await add_step(connection, job, step)
             await run(
                 connection,
                 """
@@ -140,12 +142,6 @@ class RunStore(Writes):
                     data={"job": job, "status": "running"},
                 )
             return job
-
-    async def facts(self, resource: str) -> Mapping[str, Any]:
-        """Returns what zone9 wrote down about its own work on this resource."""
-        async with self.database.begin() as connection:
-            found = await row(connection, "SELECT facts FROM resources WHERE id = :id", id=resource)
-            return {} if found is None else dict(found["facts"])
 
     async def record(self, resource: str, fence: int, facts: Mapping[str, Any]) -> None:
         """Merges facts in; a value of None stays as null."""
@@ -366,7 +362,10 @@ async def end_job(
         """
         UPDATE jobs SET status = :status, needs = CAST(:needs AS text), error = CAST(:error AS jsonb),
             evidence = coalesce(CAST(:evidence AS jsonb), evidence), started_at = coalesce(started_at, z9_now()),
-            finished_at = CASE WHEN :status IN ('succeeded', 'failed') THEN z9_now() END
+            finished_at = CASE WHEN :status IN ('succeeded', 'failed') THEN z9_now() END,
+            steps = CASE WHEN jsonb_array_length(steps) > 0 AND :status IN ('succeeded', 'failed') THEN
+                jsonb_set(steps, '{-1,status}', CASE WHEN :status = 'failed' THEN '"failed"' ELSE '"done"' END::jsonb)
+                ELSE steps END
         WHERE id = :id AND status IN ('queued', 'running', 'waiting')
         RETURNING (SELECT j.status FROM jobs j WHERE j.id = :id) AS was
         """,

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zone9.base.errors import Later
 from zone9.base.ids import new_id
-from zone9.model.facts import WriteRecord
+from zone9.model.facts import Recorded, WriteRecord
 from zone9.store.database import Database, Row, as_json, row, rows, run
 from zone9.store.rows import WRITE_COLUMNS, write_of
 from zone9.store.waking import wake
@@ -153,29 +153,30 @@ class Writes:
                 await _add_proof(connection, write, settled)
             await _free_slots(connection, closed["resource"])
 
-    async def open_writes(self, resource: str) -> list[WriteRecord]:
-        """Returns the records whose outcome is not known yet, oldest first."""
-        async with self.database.begin() as connection:
-            found = await rows(
-                connection,
-                f"SELECT {WRITE_COLUMNS} FROM writes WHERE resource = :id AND closed_at IS NULL ORDER BY id",
-                id=resource,
-            )
-            return [write_of(one) for one in found]
-
-    async def last_write(self, resource: str, steps: tuple[str, ...]) -> WriteRecord | None:
-        """Returns the youngest closed record of these steps."""
+    async def recorded(self, resource: str) -> Recorded:
+        """Returns what is known of the resource's own work: facts, open writes, and the last write of each step."""
         async with self.database.begin() as connection:
             found = await row(
+                connection, "SELECT z9_now() AS at, facts FROM resources WHERE id = :id", id=resource
+            )
+            assert found is not None, "a resource's row is never removed"
+            records = await rows(
                 connection,
                 f"""
-                SELECT {WRITE_COLUMNS} FROM writes WHERE resource = :id AND step = ANY(CAST(:steps AS text[]))
-                  AND closed_at IS NOT NULL ORDER BY closed_at DESC LIMIT 1
+                (SELECT {WRITE_COLUMNS} FROM writes WHERE resource = :id AND closed_at IS NULL ORDER BY id)
+                UNION ALL
+                (SELECT DISTINCT ON (step) {WRITE_COLUMNS} FROM writes
+                 WHERE resource = :id AND closed_at IS NOT NULL ORDER BY step, closed_at DESC)
                 """,
                 id=resource,
-                steps=list(steps),
             )
-            return None if found is None else write_of(found)
+            all_ = [write_of(one) for one in records]
+            return Recorded(
+                at=found["at"],
+                facts=dict(found["facts"]),
+                open_writes=tuple(one for one in all_ if one.outcome is None),
+                last={one.step: one for one in all_ if one.outcome is not None},
+            )
 
     async def note(self, job: str | None, text: str) -> None:
         """Adds a sentence to the job, once."""
@@ -192,23 +193,39 @@ class Writes:
                 text=text,
             )
 
-    async def progress(self, job: str | None, step: str, status: str, percent: float | None) -> None:
-        """Shows a step on the job: a new line, or the newest line of the same step moved on."""
+    async def progress(self, job: str | None, percent: float | None) -> None:
+        """Moves the newest step of the job on."""
         if job is None:
             return
         async with self.database.begin() as connection:
             await run(
                 connection,
                 """
-                UPDATE jobs SET steps = CASE WHEN steps -> -1 ->> 'step' = :step
-                    THEN jsonb_set(steps, '{-1}', (steps -> -1) || CAST(:line AS jsonb))
-                    ELSE steps || jsonb_build_array(CAST(:line AS jsonb) || jsonb_build_object('at', z9_now())) END
-                WHERE id = :id AND status IN ('queued', 'running', 'waiting')
+                UPDATE jobs SET steps = jsonb_set(steps, '{-1}', (steps -> -1) || CAST(:line AS jsonb))
+                WHERE id = :id AND status IN ('queued', 'running', 'waiting') AND jsonb_array_length(steps) > 0
                 """,
                 id=job,
-                step=step,
-                line=as_json({"step": step, "status": status, "percent": percent}),
+                line=as_json({"percent": percent}),
             )
+
+
+async def add_step(connection: AsyncConnection, job: str, step: str) -> None:
+    """Shows a step as begun, and the one before it as done; the same step again is one line with its tries."""
+    await run(
+        connection,
+        """
+        UPDATE jobs SET steps = CASE
+            WHEN steps -> -1 ->> 'step' = :step THEN jsonb_set(steps, '{-1}', (steps -> -1)
+                || jsonb_build_object('tries', coalesce((steps -> -1 ->> 'tries')::int, 1) + 1))
+            WHEN jsonb_array_length(steps) > 0 THEN jsonb_set(steps, '{-1}', (steps -> -1) || '{"status": "done"}')
+                || jsonb_build_array(CAST(:line AS jsonb) || jsonb_build_object('at', z9_now()))
+            ELSE jsonb_build_array(CAST(:line AS jsonb) || jsonb_build_object('at', z9_now())) END
+        WHERE id = :id
+        """,
+        id=job,
+        step=step,
+        line=as_json({"step": step, "status": "running", "percent": None}),
+    )
 
 
 async def _add_proof(connection: AsyncConnection, write: WriteRecord, settled: Settled) -> None:

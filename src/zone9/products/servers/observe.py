@@ -22,7 +22,7 @@ POWER_STEPS = ("stop", "shutdown", "restart")
 
 async def observe(intent: Intent, work: Work) -> ServerTruth:
     """Returns one look. A server that was never placed exists nowhere, and nobody has to be asked."""
-    facts = await work.facts()
+    facts = work.facts
     place = place_of(facts)
     if place is None:
         return ServerTruth()
@@ -30,12 +30,12 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
     outcome = await settle_open(driver, work, place)
     clone_outcome = outcome.clone
     if clone_outcome is None:
-        last = await work.last_write("clone")
+        last = work.last_write("clone")
         clone_outcome = last.outcome if last is not None and last.target == str(place.vmid) else None
     reading, node = await _read(driver.client, place)
     seen = await _seen(driver, place, reading, node)
-    deleted = await work.last_write("delete")
-    off = await work.last_write(*POWER_STEPS)
+    deleted = work.last_write("delete")
+    off = work.last_write(*POWER_STEPS)
     truth = ServerTruth(
         place=place,
         clone_outcome=clone_outcome,

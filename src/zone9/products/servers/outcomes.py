@@ -43,7 +43,7 @@ class Outcome:
 async def settle_open(driver: RegionDriver, work: Work, place: Place) -> Outcome:
     """Looks at every open write record and settles those whose outcome can be known."""
     outcome = Outcome()
-    for write in await work.open_writes():
+    for write in work.open_writes:
         if write.upid is not None:
             await _by_task(driver, work, write, write.upid, outcome)
         elif write.step == "clone":
