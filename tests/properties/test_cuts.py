@@ -126,6 +126,8 @@ async def test_a_change_cut_anywhere_ends_as_asked(world: World, flow: str) -> N
         assert found["convergence"] in {"applied", "pending_restart"}, found["message"]
         assert len(mine) == 1
         assert (mine[0].running is not None) == (end == "on")
+        if flow == "restart":
+            assert mine[0].starts == 2, "made once, restarted once"
         if "memory" not in flow:
             assert found["applied_version"] == found["intent_version"]
 

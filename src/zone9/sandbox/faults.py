@@ -79,8 +79,13 @@ class Fault:
             raise ValueError(message)
 
     def concerns(self, method: str, path: str) -> bool:
-        """Tells whether it is about this request: a glob, or a regular expression when it starts with ^."""
-        if self.method not in {"*", method}:
+        """Tells whether it is about this request: a glob, or a regular expression when it starts with ^.
+
+        The method WRITE stands for every method but GET.
+        """
+        if self.method == "WRITE" and method == "GET":
+            return False
+        if self.method not in {"*", "WRITE", method}:
             return False
         if self.path.startswith("^"):
             return re.search(self.path, path) is not None
