@@ -20,6 +20,8 @@ import aiohttp
 
 from zone9.sandbox import Sandbox
 from zone9.sandbox.accounts import ZONE9_ROLE
+from zone9.sandbox.state import Pool
+from zone9.sandbox.vm.values import parse_drive, print_drive
 
 HERE = Path(__file__).parent
 UPID = re.compile(r"UPID:[\w-]+:[0-9A-F]{8}:[0-9A-F]{8}:[0-9A-F]{8}:\w+:[^:]*:[^:\s]+:")
@@ -347,6 +349,13 @@ class Replay:
             case "release":
                 self._held.cancel()
                 await asyncio.gather(self._held, return_exceptions=True)
+            case "kill_worker":
+                running = [task for task in sandbox.tasks.by_upid.values() if task.running]
+                await sandbox.tasks.kill(running[-1])
+            case "clone":
+                await self._clone(**event["of"])
+            case "create":
+                await self._create(event["with"])
             case "set":
                 target = getattr(sandbox, event["what"])
                 for name, value in event["to"].items():
@@ -355,6 +364,28 @@ class Replay:
                 setattr(sandbox.vms[event["vmid"]], event["field"], event["to"])
             case "option":
                 sandbox.world.options[event["name"]] = event["to"]
+
+    async def _clone(self, **details: Any) -> None:
+        """Clones as the flow did before its first recorded row."""
+        source = details.pop("source")
+        await self._quietly(f"/nodes/pve1/qemu/{source}/clone", details)
+
+    async def _create(self, details: dict[str, Any]) -> None:
+        await self._quietly("/nodes/pve1/qemu", details)
+
+    async def _quietly(self, path: str, details: dict[str, Any]) -> None:
+        context = ssl.create_default_context(cadata=self._sandbox.certificate_pem)
+        headers = {"Authorization": f"PVEAPIToken={self._tokens['root']}"}
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=context), headers=headers
+        ) as session:
+            url = f"{self._sandbox.url}/api2/json{path}"
+            async with session.post(
+                url, data={key: str(value) for key, value in details.items()}
+            ) as response:
+                assert response.status == 200, (response.reason, await response.text())
+        while any(task.running for task in self._sandbox.tasks.by_upid.values()):
+            await self._sandbox.clock.advance(0.25)
 
     async def _hold(self, vmid: int, seconds: float) -> None:
         async with self._sandbox.world.locks.hold(vmid):
@@ -403,8 +434,11 @@ def furnish_second(sandbox: Sandbox, replay: Replay) -> None:
     for name, role, path in (("z9", "Z9", "/"), ("z9na", "Z9na", "/"), ("z9pool", "Z9", "/pool/tenant1")):
         for who in (f"{name}@pve", f"{name}@pve!ctl"):
             accounts.grant(path, who, role)
+    sandbox.add_storage("vmstore2", content=("iso", "images"), path="/var/lib/vmstore2")
+    sandbox.add_storage("tiny", content=("iso", "images", "import"), path="/var/lib/tiny", total=16 * 2**20)
+    sandbox.cluster.pools["tenant1"] = Pool("tenant1", "pool only")
     for vmid, name, disk in ((200, "tmpl-small", "64M"), (201, "tmpl-big", "300M")):
-        sandbox.add_template(
+        template = sandbox.add_template(
             vmid,
             used=64 * 2**10 if disk == "64M" else 300 * 2**20,
             name=name,
@@ -415,4 +449,9 @@ def furnish_second(sandbox: Sandbox, replay: Replay) -> None:
             description="template description",
             smbios1=f"base64=1,uuid=00000000-0000-0000-0000-000000000{vmid},serial=dG1wbA==",
             args="-kernel /var/lib/guest/vmlinuz -initrd /var/lib/guest/ird.gz -append console=ttyS0",
+            **({"agent": "enabled=1"} if vmid == 200 else {}),
         )
+        # Made by a create, which leaves a cloud-init drive's size out.
+        drive = parse_drive(template.config["ide2"])
+        del drive["size"]
+        template.file.put("ide2", print_drive(drive))

@@ -94,32 +94,37 @@ ZONE9_ROLE = frozenset(
         "Pool.Allocate",
     ]
 )
+# The roles that Proxmox brings (PVE::AccessControl).
 BUILT_IN_ROLES = {
     "Administrator": PRIVILEGES,
     "NoAccess": frozenset[str](),
-    "PVEAuditor": frozenset(
-        [
-            "VM.Audit",
-            "Sys.Audit",
-            "Datastore.Audit",
-            "Pool.Audit",
-            "SDN.Audit",
-            "Mapping.Audit",
-            "VM.GuestAgent.Audit",
-        ]
-    ),
+    "PVEAdmin": PRIVILEGES
+    - {"Mapping.Modify", "Permissions.Modify", "Realm.Allocate"}
+    - {"Sys.AccessNetwork", "Sys.Incoming", "Sys.Modify", "Sys.PowerMgmt"},
+    "PVEAuditor": frozenset(name for name in PRIVILEGES if name.endswith(".Audit")),
+    "PVEDatastoreAdmin": frozenset(name for name in PRIVILEGES if name.startswith("Datastore.")),
+    "PVEDatastoreUser": frozenset({"Datastore.AllocateSpace", "Datastore.Audit"}),
+    "PVEMappingAdmin": frozenset(name for name in PRIVILEGES if name.startswith("Mapping.")),
+    "PVEMappingUser": frozenset({"Mapping.Audit", "Mapping.Use"}),
+    "PVEPoolAdmin": frozenset({"Pool.Allocate", "Pool.Audit"}),
+    "PVEPoolUser": frozenset({"Pool.Audit"}),
+    "PVESDNAdmin": frozenset(name for name in PRIVILEGES if name.startswith("SDN.")),
+    "PVESDNUser": frozenset({"SDN.Audit", "SDN.Use"}),
+    "PVESysAdmin": frozenset({"Sys.Audit", "Sys.Console", "Sys.Syslog"}),
+    "PVETemplateUser": frozenset({"VM.Audit", "VM.Clone"}),
+    "PVEUserAdmin": frozenset({"Group.Allocate", "Realm.AllocateUser", "User.Modify"}),
+    "PVEVMAdmin": frozenset(name for name in PRIVILEGES if name.startswith("VM.")),
     "PVEVMUser": frozenset(
-        [
-            "VM.Audit",
-            "VM.Backup",
-            "VM.Config.CDROM",
-            "VM.Config.Cloudinit",
-            "VM.Console",
-            "VM.PowerMgmt",
-            "VM.GuestAgent.Audit",
-        ]
+        {"VM.Audit", "VM.Backup", "VM.Config.CDROM", "VM.Config.Cloudinit", "VM.Console", "VM.PowerMgmt"}
+        | {"VM.GuestAgent.Audit", "VM.GuestAgent.FileRead", "VM.GuestAgent.FileSystemMgmt"}
+        | {"VM.GuestAgent.FileWrite"}
     ),
 }
+ACL_PATH = re.compile(
+    r"/|/access(/groups(/[\w.-]+)?|/realm(/[\w.-]+)?)?|/nodes(/[\w.-]+)?|/pool(/[\w.-]+)*|"
+    r"/sdn(/zones(/[\w.-]+(/[\w.-]+(/\d+)?)?)?|/fabrics(/[\w.-]+)?|/controllers(/[\w.-]+)?)?|"
+    r"/storage(/[\w.-]+)?|/vms(/[1-9][0-9]{2,})?|/mapping(/(dir|pci|usb)(/[\w.-]+)?)?"
+)
 ROOT = "root@pam"
 VM_PATH = re.compile(r"/vms/(\d+)")
 LISTED = ("/", "/access", "/access/groups", "/nodes", "/pool", "/sdn", "/storage", "/vms")

@@ -25,7 +25,9 @@ class PveError(Exception):
         return self.text.split("\n", 1)[0].rstrip()
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, Any] | None:
+        if self.status == 596:
+            return None
         newline = "" if self.status == 501 else "\n"
         answer: dict[str, Any] = {"data": None, "message": self.text + newline}
         if self.errors:

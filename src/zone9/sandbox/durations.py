@@ -31,6 +31,9 @@ class Durations:
     nic_plug: float = 1.0
     nic_unplug: float = 1.3
     disk_unplug: float = 2.0
+    busy_unplug: float = 6.0
+    # pveproxy gives up on pvedaemon, which goes on (pve-facts 6.2, disks 2).
+    proxy_patience: float = 30.0
     agent_timeout: float = 3.0
     unauthenticated: float = 3.0
     # qm cleanup: how long after QEMU's end it comes, and how long it holds the lock of a VM that runs again.

@@ -11,6 +11,8 @@ from zone9.sandbox.accounts import Accounts
 from zone9.sandbox.answers import denied
 from zone9.sandbox.schema import Method
 
+# Whoever may make things below these may also share them (check_perm_modify).
+DELEGATED = {"/storage/": "Datastore.Allocate", "/vms/": "VM.Allocate", "/pool/": "Pool.Allocate"}
 HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -44,12 +46,16 @@ def _holds(accounts: Accounts, user: str, rule: list[Any], params: dict[str, Any
                 and "!" not in user
             )
         case "userid-group":
-            held = all(accounts.allowed(user, "/access/groups", name) for name in rule[1])
+            held = any(accounts.allowed(user, "/access/groups", name) for name in rule[1])
             return held or _no(quiet, "")
         case "perm-modify":
             path = HOLE.sub(lambda hole: str(params.get(hole[1], "")), rule[1])
-            held = accounts.allowed(user, path, "Permissions.Modify")
-            return held or _no(quiet, f"{path}, Permissions.Modify")
+            names = ["Permissions.Modify"]
+            names += [
+                right for prefix, right in DELEGATED.items() if path.startswith(prefix) and path != prefix
+            ]
+            held = any(accounts.allowed(user, path, name) for name in names)
+            return held or _no(quiet, f"{path}, {'|'.join(names)}")
         case _:
             return True
 

@@ -147,13 +147,31 @@ class Server:
         if task_fault and task_fault.noop and not method.starts_task:
             return None
         call = Call(self.world, user, method, asked, values, coerced, task_fault, serving)
-        data = await handler(call)
+        if asked.method == "GET":
+            return await handler(call)
+        data = await self._within_patience(handler(call))
         if self.world.clock.leaps:
             for task in call.started:
                 await _over(task.done, task.parked)
             for follower in call.followers:
                 await follower
         return data
+
+    async def _within_patience(self, work: Any) -> Any:
+        """Waits for a write as long as pveproxy does; after that it goes on without its client."""
+        clock = self.world.clock
+        doing = self.world.spawn(work)
+        # Most writes are done before anything can be waited for.
+        await asyncio.wait({doing}, timeout=0.01)
+        if not doing.done():
+            timer = asyncio.ensure_future(clock.until(clock.now() + self.world.durations.proxy_patience))
+            try:
+                await asyncio.wait({doing, timer}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                timer.cancel()
+        if not doing.done():
+            raise PveError("Connection timed out", status=596)
+        return doing.result()
 
     def _reach(self, node: Any) -> str:
         """Answers which node serves; an absent one cannot be resolved, one that is down is 595."""
@@ -193,7 +211,9 @@ class Server:
         self, asked: Asked, status: int, reason: str, document: Any, accepts: str
     ) -> web.StreamResponse:
         asked.status, asked.reason = status, reason
-        text = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+        text = b""
+        if document is not None:
+            text = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
         headers = self._headers(asked)
         headers["Content-Type"] = JSON_TYPE
         if "gzip" in accepts and len(text) > GZIP_FROM:

@@ -92,6 +92,8 @@ class Vm:
     hastate: str | None = None
     ignores_acpi: bool = False
     agent_running: bool = False
+    # Its guest is booting and lets no device go.
+    busy: bool = False
     start_error: str | None = None
     starts: int = 0
 

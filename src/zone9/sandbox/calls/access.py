@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from zone9.sandbox.accounts import Acl, User, check_privileges, no_user, normal_path
+from zone9.sandbox.accounts import (
+    ACL_PATH,
+    BUILT_IN_ROLES,
+    Acl,
+    Token,
+    User,
+    check_privileges,
+    no_user,
+    normal_path,
+)
 from zone9.sandbox.answers import PveError, refused
 from zone9.sandbox.call import Call, serves
 from zone9.sandbox.vm.values import split_list
@@ -75,6 +84,7 @@ def _user_row(user: User) -> dict[str, Any]:
 async def add_user(call: Call) -> Any:
     accounts = call.world.accounts
     userid = str(call.params["userid"])
+    call.must(f"/access/realm/{userid.rsplit('@', 1)[-1]}", "Realm.AllocateUser")
     if userid in accounts.users:
         raise PveError(f"create user failed: user '{userid}' already exists")
     user = accounts.add_user(userid, str(call.params.get("password", "")))
@@ -125,7 +135,10 @@ async def drop_token(call: Call) -> Any:
 @serves("GET", "/access/roles")
 async def roles(call: Call) -> Any:
     found = call.world.accounts.roles
-    return [{"roleid": name, "privs": ",".join(sorted(privs)), "special": 0} for name, privs in found.items()]
+    return [
+        {"roleid": name, "privs": ",".join(sorted(privs)), "special": int(name in BUILT_IN_ROLES)}
+        for name, privs in found.items()
+    ]
 
 
 @serves("POST", "/access/roles")
@@ -159,13 +172,17 @@ async def acl(call: Call) -> Any:
 async def change_acl(call: Call) -> Any:
     accounts = call.world.accounts
     path = normal_path(str(call.params["path"]))
-    if path is None:
+    if path is None or not ACL_PATH.fullmatch(path):
         raise refused(path=f"invalid ACL path '{call.params['path']}'")
     propagate = int(call.params.get("propagate", 1))
-    entry = accounts.acl.setdefault(path, Acl())
+    rights = accounts.rights(call.user, path)
+    entry = accounts.acl.get(path, Acl())
     for role in split_list(str(call.params["roles"])):
         if role not in accounts.roles:
-            raise PveError(f"role '{role}' does not exist")
+            raise PveError(f"ACL update failed: role '{role}' does not exist")
+        if "Permissions.Modify" not in rights and not accounts.roles[role] <= rights.keys():
+            why = f"role: Cannot add role '{role}' - requires 'Permissions.Modify' or superset of privileges."
+            raise PveError(f"ACL update failed: 400 Parameter verification failed.\n{why}")
         for parameter, holders in (
             ("users", entry.users),
             ("tokens", entry.tokens),
@@ -173,17 +190,66 @@ async def change_acl(call: Call) -> Any:
         ):
             for who in split_list(str(call.params.get(parameter, ""))):
                 if parameter == "users" and who not in accounts.users:
-                    raise no_user(who)
+                    raise PveError(f"ACL update failed: user '{who}' does not exist")
                 if call.flag("delete"):
                     holders.get(who, {}).pop(role, None)
                 else:
                     holders.setdefault(who, {})[role] = propagate
+    accounts.acl[path] = entry
     accounts.changed()
+
+
+@serves("GET", "/access")
+async def index(call: Call) -> Any:
+    names = "users groups roles acl domains openid tfa ticket password"
+    return [{"subdir": name} for name in names.split()]
+
+
+@serves("GET", "/access/groups")
+async def groups(call: Call) -> Any:
+    return [{"groupid": name} for name in sorted(call.world.accounts.groups)]
+
+
+@serves("GET", "/access/tfa")
+async def tfa(call: Call) -> Any:
+    return []
+
+
+@serves("GET", "/access/roles/{roleid}")
+async def role(call: Call) -> Any:
+    name = str(call.params["roleid"])
+    if name not in call.world.accounts.roles:
+        raise PveError(f"role '{name}' does not exist")
+    return dict.fromkeys(sorted(call.world.accounts.roles[name]), 1)
+
+
+@serves("GET", "/access/users/{userid}")
+async def user(call: Call) -> Any:
+    found = call.world.accounts.users.get(str(call.params["userid"]))
+    if found is None:
+        raise no_user(str(call.params["userid"]))
+    tokens = {name: _token_row(token) for name, token in found.tokens.items()}
+    row: dict[str, Any] = {"enable": int(found.enable), "expire": 0, "groups": sorted(found.groups)}
+    return (
+        row | ({"tokens": tokens} if tokens else {}) | ({"comment": found.comment} if found.comment else {})
+    )
+
+
+def _token_row(token: Token) -> dict[str, Any]:
+    return {"privsep": int(token.privsep), "expire": token.expire}
+
+
+@serves("GET", "/access/users/{userid}/token/{tokenid}")
+async def token(call: Call) -> Any:
+    found = call.world.accounts.users.get(str(call.params["userid"]))
+    if found is None or str(call.params["tokenid"]) not in found.tokens:
+        raise PveError(f"no such token '{call.params['tokenid']}' for user '{call.params['userid']}'")
+    return _token_row(found.tokens[str(call.params["tokenid"])])
 
 
 @serves("GET", "/access/domains")
 async def domains(call: Call) -> Any:
     return [
-        {"realm": "pam", "type": "pam", "comment": "Linux PAM"},
-        {"realm": "pve", "type": "pve", "comment": "PVE"},
+        {"realm": "pam", "type": "pam", "comment": "Linux PAM standard authentication"},
+        {"realm": "pve", "type": "pve", "comment": "Proxmox VE authentication server"},
     ]

@@ -20,9 +20,10 @@ async def version(call: Call) -> Any:
 @serves("GET", "/cluster")
 async def index(call: Call) -> Any:
     names = (
-        "replication metrics config firewall backup ha acme ceph jobs mapping sdn log resources tasks options"
+        "acme backup backup-info bulk-action ceph config firewall ha jobs log mapping metrics notifications"
     )
-    return [{"name": name} for name in [*names.split(), "status", "nextid"]]
+    more = "nextid options qemu replication resources status tasks sdn"
+    return [{"name": name} for name in [*names.split(), *more.split()]]
 
 
 @serves("GET", "/cluster/resources")
@@ -156,7 +157,7 @@ async def nextid(call: Call) -> Any:
 @serves("GET", "/cluster/options")
 async def options(call: Call) -> Any:
     stored = call.world.cluster.options
-    shown: dict[str, Any] = {"allowed-tags": split_list(stored.get("registered-tags", ""))}
+    shown: dict[str, Any] = {"allowed-tags": _allowed_tags(call)}
     if not call.may("/", "Sys.Audit"):
         return shown
     for key, value in stored.items():
@@ -166,7 +167,16 @@ async def options(call: Call) -> Any:
             shown[key] = split_list(value)
         else:
             shown[key] = value
-    return {"keyboard": "en-us", **shown}
+    return {"mac_prefix": "BC:24:11", "description": "", **shown}
+
+
+def _allowed_tags(call: Call) -> list[str]:
+    """Answers the registered tags and those of the VMs that the user sees."""
+    tags = set(split_list(call.world.cluster.options.get("registered-tags", "")))
+    for vm in call.world.cluster.vms.values():
+        if call.may(f"/vms/{vm.vmid}", "VM.Audit"):
+            tags.update(split_list(vm.config.get("tags", "")))
+    return sorted(tags)
 
 
 @serves("PUT", "/cluster/options")
@@ -177,69 +187,6 @@ async def set_options(call: Call) -> Any:
     for key, value in call.raw.items():
         if key != "delete":
             cluster.options[key] = str(value)
-
-
-@serves("GET", "/cluster/ha/status/current")
-async def ha_status(call: Call) -> Any:
-    cluster = call.world.cluster
-    quorate = int(cluster.quorate)
-    found: list[dict[str, Any]] = [
-        {
-            "id": "quorum",
-            "type": "quorum",
-            "node": call.serving,
-            "status": "OK" if quorate else "No quorum on node",
-            "quorate": quorate,
-        },
-        {
-            "id": "fencing",
-            "type": "fencing",
-            "node": call.serving,
-            "armed-state": "standby",
-            "status": "standby (CRM watchdog standby)",
-        },
-    ]
-    for sid, values in cluster.ha.items():
-        vm = cluster.vms.get(int(sid.split(":")[1]))
-        found.append(
-            {
-                "id": f"service:{sid}",
-                "sid": sid,
-                "type": "service",
-                "node": vm.node if vm else call.serving,
-                "state": values.get("crm_state", "queued"),
-                "request_state": values.get("state", "started"),
-                "status": f"{sid} ({vm.node if vm else call.serving}, queued)",
-            }
-        )
-    return found
-
-
-@serves("GET", "/cluster/ha/resources")
-async def ha_resources(call: Call) -> Any:
-    return [
-        {"sid": sid, "type": "vm", "digest": "0" * 40, **values}
-        for sid, values in call.world.cluster.ha.items()
-    ]
-
-
-@serves("POST", "/cluster/ha/resources")
-async def add_ha_resource(call: Call) -> Any:
-    sid = str(call.params["sid"])
-    sid = sid if ":" in sid else f"vm:{sid}"
-    cluster = call.world.cluster
-    if int(sid.split(":")[1]) not in cluster.vms:
-        raise PveError(f"unable to add service '{sid}' - service does not exist")
-    if sid in cluster.ha:
-        raise PveError(f"resource ID '{sid}' already defined")
-    cluster.ha[sid] = {"state": str(call.params.get("state", "started"))}
-
-
-@serves("DELETE", "/cluster/ha/resources/{sid}")
-async def drop_ha_resource(call: Call) -> Any:
-    sid = str(call.params["sid"])
-    if call.world.cluster.ha.pop(sid if ":" in sid else f"vm:{sid}", None) is None:
-        raise PveError(f"no such resource '{sid}'")
 
 
 @serves("GET", "/storage")
@@ -311,7 +258,11 @@ async def pool_members(call: Call) -> Any:
         for vmid in pool.vms
         if vmid in cluster.vms
     ]
-    return {"members": [row for row in members if row], **({"comment": pool.comment} if pool.comment else {})}
+    return {
+        "poolid": pool.poolid,
+        "members": [row for row in members if row],
+        **({"comment": pool.comment} if pool.comment else {}),
+    }
 
 
 @serves("DELETE", "/pools/{poolid}")

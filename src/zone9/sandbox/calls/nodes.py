@@ -95,6 +95,37 @@ async def time(call: Call) -> Any:
     return {"time": moment, "localtime": moment, "timezone": "UTC"}
 
 
+@serves("GET", f"{NODE}/dns")
+async def dns(call: Call) -> Any:
+    return {"dns1": "10.99.0.1", "search": "test.invalid"}
+
+
+@serves("GET", f"{NODE}/services")
+@serves("GET", f"{NODE}/lxc")
+async def nothing(call: Call) -> Any:
+    """There are no containers here, and no services to show."""
+    return []
+
+
+@serves("GET", f"{NODE}/capabilities")
+async def capabilities(call: Call) -> Any:
+    return [{"name": "qemu"}]
+
+
+@serves("GET", f"{NODE}/capabilities/qemu")
+async def qemu_capabilities(call: Call) -> Any:
+    return [{"name": name} for name in ("cpu", "cpu-flags", "machines", "migration")]
+
+
+@serves("GET", f"{NODE}/network/{{iface}}")
+async def interface(call: Call) -> Any:
+    name = str(call.params["iface"])
+    bridges = call.world.node(call.node).bridges
+    if name not in bridges:
+        raise PveError("interface does not exist", status=400)
+    return {key: value for key, value in _bridge(name, bridges[name]).items() if key != "iface"}
+
+
 @serves("GET", f"{NODE}/network")
 async def network(call: Call) -> Any:
     """Lists bridges; empty, and no error, to whoever may not see them (pve-facts 6.2, self-test 7)."""
@@ -104,24 +135,28 @@ async def network(call: Call) -> Any:
         wanted = call.params.get("type")
         if not seen or (wanted and wanted not in {"bridge", "any_bridge", "any_local_bridge", "include_sdn"}):
             continue
-        address, _, prefix = cidr.partition("/")
-        row = {
-            "iface": name,
-            "type": "bridge",
-            "active": 1,
-            "autostart": 1,
-            "bridge_fd": "0",
-            "bridge_ports": "",
-            "bridge_stp": "off",
-            "families": ["inet"],
-            "method": "static" if cidr else "manual",
-            "method6": "manual",
-            "priority": 3,
-        }
-        if cidr:
-            row.update(address=address, netmask=prefix, cidr=cidr)
-        found.append(row)
+        found.append(_bridge(name, cidr))
     return found
+
+
+def _bridge(name: str, cidr: str) -> dict[str, Any]:
+    address, _, prefix = cidr.partition("/")
+    row: dict[str, Any] = {
+        "iface": name,
+        "type": "bridge",
+        "active": 1,
+        "autostart": 1,
+        "bridge_fd": "0",
+        "bridge_ports": "",
+        "bridge_stp": "off",
+        "families": ["inet"],
+        "method": "static" if cidr else "manual",
+        "method6": "manual",
+        "priority": 3,
+    }
+    if cidr:
+        row.update(address=address, netmask=prefix, cidr=cidr)
+    return row
 
 
 def _numbers(call: Call, storage: Storage) -> dict[str, Any]:

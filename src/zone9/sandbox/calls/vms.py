@@ -4,7 +4,7 @@ from typing import Any
 
 from zone9.sandbox.answers import PveError
 from zone9.sandbox.call import Call, serves
-from zone9.sandbox.vm import change, clone, cloudinit, create, delete, power, rows, snapshots, update
+from zone9.sandbox.vm import change, clone, cloudinit, create, delete, move, power, rows, snapshots, update
 
 VMS = "/nodes/{node}/qemu"
 VM = "/nodes/{node}/qemu/{vmid}"
@@ -96,6 +96,7 @@ serves("DELETE", VM)(delete.delete)
 serves("POST", f"{VM}/clone")(clone.clone)
 serves("POST", f"{VM}/template")(change.template)
 serves("PUT", f"{VM}/resize")(change.resize)
+serves("POST", f"{VM}/move_disk")(move.move_disk)
 serves("PUT", f"{VM}/unlink")(change.unlink)
 serves("POST", f"{VM}/migrate")(change.migrate)
 serves("GET", f"{VM}/snapshot")(snapshots.snapshots)

@@ -9,12 +9,13 @@ from typing import Any
 
 from zone9.sandbox.answers import PveError
 from zone9.sandbox.call import Call
-from zone9.sandbox.state import Vm
+from zone9.sandbox.state import Vm, Volume
 from zone9.sandbox.tasks import Task
 from zone9.sandbox.vm import copylog, disks
 from zone9.sandbox.vm import values as text
 from zone9.sandbox.vm.config import ConfigFile
 from zone9.sandbox.vm.update import may_change_pool
+from zone9.sandbox.world import World
 
 PLACEHOLDER = {"description": " qmclone temporary file", "lock": "clone"}
 # What a clone does not take over.
@@ -99,9 +100,11 @@ async def _work(
     description = call.params.get("description")
     final = _inherit(call, source, description)
     try:
-        async with world.locks.hold(source.vmid, wait=1.0, log=task.log):
-            pass
-        async with world.locks.hold(vm.vmid, wait=1.0, log=task.log):
+        # The source's lock is held, shared, as long as the copy lasts (recorded: a DELETE of it waits).
+        async with (
+            world.locks.hold(source.vmid, wait=1.0, log=task.log, shared=True),
+            world.locks.hold(vm.vmid, wait=1.0, log=task.log),
+        ):
             task.log(f"creating a clone of VM {source.vmid} with ID {vm.vmid}")
             await world.clock.sleep(world.durations.clone_placeholder)
             for number, (key, full) in enumerate(plan):
@@ -182,12 +185,12 @@ def _copy(call: Call, task: Task, source: Vm, vm: Vm, key: str, *, full: bool) -
     volid = disks.volume_id(storage, vm.vmid, name, suffix)
     if full:
         task.log(f"create full clone of drive {key} ({old.volid})")
-        task.command = f"command '/usr/bin/qemu-img convert -p -n {old.volid} {volid}' "
         made = disks.add_volume(world, source.node, storage, vm.vmid, volid, suffix, old.size)
         made.used = old.used
         for line in copylog.formatting(storage, made):
             task.log(line)
         task.log(f"allocated target volume '{volid}'")
+        task.command = _convert(world, call, old, made)
     else:
         seconds = world.durations.linked_disk
         task.log(f"create linked clone of drive {key} ({old.volid})")
@@ -218,11 +221,26 @@ async def _wait(call: Call, task: Task, source: Vm, key: str, seconds: float, *,
             task.log(line)
         return
     task.log(copylog.transferred(0, volume.size))
+    target = call.world.storage(call.params.get("storage") or volume.volid.split(":", 1)[0])
+    room = target.total - target.used(source.node) + volume.used
     done = 0
     for amount in copylog.steps(volume):
         await sleep(seconds * (amount - done) / volume.size)
         done = amount
+        if volume.used > room and done >= room:
+            raise PveError(f"copy failed: {task.command}failed: exit code 1")
         task.log(copylog.transferred(done, volume.size))
+
+
+def _convert(world: World, call: Call, old: Volume, made: Volume) -> str:
+    """Is the command that copies, as an interrupted or failed clone names it."""
+    paths = []
+    for volume in (old, made):
+        storage = world.storage(volume.volid.split(":", 1)[0])
+        paths.append(copylog.file_of(storage, volume))
+    limit = f" -r {call.params['bwlimit']}K" if call.params.get("bwlimit") else ""
+    formats = f"-f {old.format} -O {made.format}"
+    return f"command '/usr/bin/qemu-img convert -p -n{limit} {formats} {paths[0]} zeroinit:{paths[1]}' "
 
 
 def _copy_firewall(call: Call, source: Vm, vm: Vm) -> None:

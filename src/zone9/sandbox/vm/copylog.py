@@ -57,6 +57,19 @@ def mirrored(key: str, volume: Volume, *, agent: str) -> list[str]:
     return [*lines, "suspend vm", f"{drive}: Cancelling block job", f"{drive}: Done.", "resume vm"]
 
 
+def moved(key: str, volume: Volume) -> list[str]:
+    """Is what moving a running VM's drive says."""
+    drive = f"drive-{key}"
+    return [
+        f"drive mirror is starting for {drive}",
+        f"{drive}: transferred {human(volume.size)} of {human(volume.size)} (100.00%) in 1s, ready",
+        "all 'mirror' jobs are ready",
+        f"{drive}: Completing block job...",
+        f"{drive}: Completed successfully.",
+        f"{drive}: mirror-job finished",
+    ]
+
+
 def human(size: int) -> str:
     for unit, name in UNITS:
         if size >= unit:

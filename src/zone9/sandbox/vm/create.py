@@ -101,9 +101,8 @@ def fill_in(call: Call, values: dict[str, str]) -> None:
     """Adds what Proxmox adds to a new VM."""
     world = call.world
     if not values.get("boot"):
+        # Nothing to boot from is an empty order, which reads back as one space (recorded).
         values["boot"] = default_boot(values)
-        if not values["boot"]:
-            del values["boot"]
     if not values.get("smbios1"):
         values["smbios1"] = f"uuid={text.new_uuid(world.random)}"
     if values.get("vmgenid", "1") == "1":

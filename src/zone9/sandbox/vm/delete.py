@@ -26,6 +26,8 @@ async def delete(call: Call) -> Any:
             await call.world.clock.sleep(call.world.durations.delete)
             if call.flag("purge"):
                 task.log(f"purging VM {vm.vmid} from related configurations..")
+                if f"vm:{vm.vmid}" in call.world.cluster.ha:
+                    task.log(f"NOTE: removed VM {vm.vmid} from HA resource configuration.")
             destroy(call.world, vm, unreferenced=bool(call.params.get("destroy-unreferenced-disks", 0)))
 
     return call.fork("qmdestroy", call.vmid, worker)

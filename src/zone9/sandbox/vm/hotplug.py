@@ -76,7 +76,7 @@ def apply_running(world: World, vm: Vm, errors: dict[str, str]) -> float:
         elif text.NET_KEY.fullmatch(key):
             seconds += _plug_nic(world, vm, key, value, plugs, errors)
         elif text.is_disk(key):
-            seconds += _plug_disk(world, vm, key, value, plugs)
+            seconds += _plug_disk(world, vm, key, value, plugs, errors)
         elif key.startswith("usb") and "usb" in plugs:
             _settle(world, vm, key)
         elif (key == "vcpus" and "cpu" in plugs) or (
@@ -133,11 +133,9 @@ def _unplug(world: World, vm: Vm, key: str, plugs: set[str], errors: dict[str, s
         seconds = 0.0
     else:
         return None
-    if seconds and (busy := world.options.get("busy_unplug", {}).get(vm.vmid)):
-        errors[key] = (
-            f"hotplug problem - error on hot-unplugging device '{busy or key}' - still busy in guest?\n"
-        )
-        return None
+    if seconds and vm.busy:
+        errors[key] = _still_busy(vm, key)
+        return world.durations.busy_unplug
     _forget(world, vm, key, old, force=vm.file.deleting.pop(key))
     return seconds
 
@@ -151,14 +149,18 @@ def _plug_nic(world: World, vm: Vm, key: str, value: str, plugs: set[str], error
         errors[key] = f"hotplug problem - interface {bridge} does not exist\n"
         return 0.0
     old = vm.file.values.get(key)
+    before = text.parse_nic(old) if old is not None else {}
+    replug = old is not None and any(before.get(part) != new.get(part) for part in REPLUG)
+    if replug and vm.busy:
+        errors[key] = _still_busy(vm, key)
+        return world.durations.busy_unplug
     _settle(world, vm, key)
     if old is None:
         return world.durations.nic_plug
-    before = text.parse_nic(old)
-    return world.durations.nic_replug if any(before.get(part) != new.get(part) for part in REPLUG) else 0.0
+    return world.durations.nic_replug if replug else 0.0
 
 
-def _plug_disk(world: World, vm: Vm, key: str, value: str, plugs: set[str]) -> float:
+def _plug_disk(world: World, vm: Vm, key: str, value: str, plugs: set[str], errors: dict[str, str]) -> float:
     old = vm.file.values.get(key)
     if text.is_cloudinit(value) or (old is not None and text.is_cdrom(old) and text.is_cdrom(value)):
         _settle(world, vm, key)
@@ -171,8 +173,18 @@ def _plug_disk(world: World, vm: Vm, key: str, value: str, plugs: set[str]) -> f
         return 0.0
     if not PLUGGABLE_DISK.fullmatch(key) or "disk" not in plugs:
         return 0.0
+    if old is not None and vm.busy:
+        errors[key] = _still_busy(vm, key)
+        return world.durations.busy_unplug
     _settle(world, vm, key)
     return world.durations.disk_unplug if old is not None else 0.2
+
+
+def _still_busy(vm: Vm, key: str) -> str:
+    """Is the complaint about a guest that is still booting and lets no device go (pve-facts 6.2, disks 5)."""
+    single = key.startswith("scsi") and vm.config.get("scsihw") == "virtio-scsi-single"
+    device = f"virtio{key}" if single else key
+    return f"hotplug problem - error on hot-unplugging device '{device}' - still busy in guest?\n"
 
 
 def _plug_resource(world: World, vm: Vm, key: str, value: str, errors: dict[str, str]) -> None:

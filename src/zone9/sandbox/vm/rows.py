@@ -29,7 +29,7 @@ def resource(world: World, vm: Vm, *, pool: str | None = None) -> dict[str, Any]
     if pool:
         row["pool"] = pool
     if vm.hastate or f"vm:{vm.vmid}" in world.cluster.ha:
-        row["hastate"] = vm.hastate or world.cluster.ha[f"vm:{vm.vmid}"].get("state", "queued")
+        row["hastate"] = vm.hastate or "unmanaged"
     told = world.told.get(vm.vmid) if world.durations.list_lag else numbers(world, vm)
     if told is None or not world.cluster.nodes[vm.node].online:
         row["status"] = "unknown"
@@ -103,9 +103,7 @@ def current(world: World, vm: Vm) -> dict[str, Any]:
     """Is status/current."""
     row = listed(world, vm, full=True)
     managed = f"vm:{vm.vmid}" in world.cluster.ha
-    row["ha"] = (
-        {"managed": 1, "state": world.cluster.ha[f"vm:{vm.vmid}"].get("state")} if managed else {"managed": 0}
-    )
+    row["ha"] = {"managed": 1, "state": None} if managed else {"managed": 0}
     row["clipboard"] = None
     if vm.config.get("agent", "0").removeprefix("enabled=").startswith("1"):
         row["agent"] = 1

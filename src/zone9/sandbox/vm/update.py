@@ -46,6 +46,9 @@ async def update(call: Call, *, sync: bool) -> Any:
     rights.may_use_disks(call, path, values)
     rights.may_use_bridges(call, values)
 
+    # A lock line is seen before the flock is waited for (recorded: at once while a clone holds both).
+    if (lock := call.vm.lock) and not call.flag("skiplock"):
+        raise PveError(f"VM is locked ({lock})")
     async with call.world.locks.hold(call.vmid):
         vm = call.vm
         _still_as_read(call, vm)
@@ -124,6 +127,8 @@ async def _work(
     for key in sorted(values, key=text.drive_rank):
         if vm.file.pending.get(key) == values[key]:
             continue
+        if text.is_disk(key) and "file" not in text.parse_drive(values[key]):
+            raise bad({key: "unable to parse drive options"})
         await _set(call, vm, key, values, deletes, log)
         vm.file.deleting.pop(key, None)
         vm.file.touch()
@@ -172,7 +177,7 @@ def _leave_boot_order(vm: Vm, key: str) -> None:
     order = boot.removeprefix("order=").split(";")
     if boot.startswith("order=") and key in order:
         order.remove(key)
-        vm.file.pending["boot"] = f"order={';'.join(order)}" if order else ""
+        vm.file.pending["boot"] = f"order={';'.join(order)}" if order else " "
 
 
 def _protected(vm: Vm, what: str) -> None:
@@ -211,7 +216,7 @@ async def _set(
     else:
         if key == "boot":
             _boot(vm, value, values, deletes)
-        file.pending[key] = stored(key, value) if key == "description" else value
+        file.pending[key] = stored(key, value)
 
 
 def _one_cloudinit(vm: Vm, key: str) -> None:
