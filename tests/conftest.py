@@ -42,7 +42,17 @@ class DebianPostgres:
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         self._run("initdb", "-A", "trust", "-U", "postgres", "-D", str(directory / "data"), "-N")
         options = f"-c listen_addresses='' -c unix_socket_directories={directory} -c fsync=off"
-        self._run("pg_ctl", "-w", "-D", str(directory / "data"), "-l", str(directory / "log"), "-o", options, "start")
+        self._run(
+            "pg_ctl",
+            "-w",
+            "-D",
+            str(directory / "data"),
+            "-l",
+            str(directory / "log"),
+            "-o",
+            options,
+            "start",
+        )
         self.url = f"postgresql://postgres@/postgres?host={directory}"
 
     def _run(self, program: str, *arguments: str) -> None:

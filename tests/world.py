@@ -59,7 +59,11 @@ class World:
         for _ in range(runs):
             await self.run(resource)
             found = await self.row(resource)
-            if found["phase"] == "deleted" or found["convergence"] in {"applied", "failed", "pending_restart"}:
+            if found["phase"] == "deleted" or found["convergence"] in {
+                "applied",
+                "failed",
+                "pending_restart",
+            }:
                 return found
             await self.pass_time(seconds)
         raise AssertionError(f"not settled after {runs} runs: {dict(await self.row(resource))}")
@@ -123,7 +127,9 @@ async def attach(world: World) -> None:
         await world.create("region", "r1", region),
         await world.create("plan", "small", {"cores": 1, "memory_mib": 512, "disk_gib": 4}),
         await world.create("image", "tiny", {"region": "r1", "vmid": 9000}),
-        await world.create("network", "lan", {"region": "r1", "vlan": None, "cidr": "10.10.0.0/24", "gateway": "10.10.0.1"}),
+        await world.create(
+            "network", "lan", {"region": "r1", "vlan": None, "cidr": "10.10.0.0/24", "gateway": "10.10.0.1"}
+        ),
     ]
     for one in made:
         found = await world.settle(one.resource)

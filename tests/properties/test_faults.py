@@ -78,8 +78,12 @@ async def each_write_meets(world: World, flow: str, fault: Callable[[int], dict[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flow", ["create", *FLOWS])
-async def test_an_answer_lost_after_it_was_applied_changes_nothing_in_the_end(world: World, flow: str) -> None:
-    await each_write_meets(world, flow, lambda n: {"kind": "lose_answer", "method": "write", "times": 1, "after": n})
+async def test_an_answer_lost_after_it_was_applied_changes_nothing_in_the_end(
+    world: World, flow: str
+) -> None:
+    await each_write_meets(
+        world, flow, lambda n: {"kind": "lose_answer", "method": "write", "times": 1, "after": n}
+    )
 
 
 @pytest.mark.slow
