@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 import structlog
-from world import World, make_world
 
+from world import World, make_world
 from zone9.sandbox import Sandbox
 from zone9.store.embedded import EmbeddedPostgres
 from zone9.store.migrate import migrate

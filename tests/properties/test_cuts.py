@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
 from cutting import Cut, Knife, settle_under
 from world import World
 

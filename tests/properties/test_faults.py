@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
 from test_cuts import FLOWS
 from world import World
-
 from zone9.sandbox.faults import NAMED
 
 PASSING = [

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from world import ADMIN, World
-
 from zone9.jobs.engine import Pace
 
 
