@@ -102,6 +102,13 @@ class Loop:
         except Never as error:
             bound.warning("given up", code=error.code, why=error.internal)
             return await self._give_up(product, run, measured, error)
+        except Exception as error:
+            # A fault of ours: it is said on the job, and tried again like any other that may pass.
+            bound.exception("fault of our own")
+            ours = Later(
+                "zone9 has a fault here; its log says more", code="internal_error", internal=repr(error)
+            )
+            return await self._come_back(product, run, measured, ours)
 
     async def _measure(self, product: Product, run: Run, work: LoopWork) -> Measured:
         at = await work.look()

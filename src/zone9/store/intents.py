@@ -81,6 +81,7 @@ async def record_version(
         UPDATE resources SET name = :name, spec = CAST(:spec AS jsonb), resolved = CAST(:resolved AS jsonb),
             intent_version = :version, phase = :phase, changed_at = z9_now(), failures = 0, given_up_version = NULL,
             convergence = :convergence, waiting_for = NULL,
+            next_reconcile_at = CASE WHEN :applied THEN NULL ELSE z9_now() + interval '60 s' END,
             applied_version = CASE WHEN :applied THEN :version ELSE applied_version END,
             applied_at = CASE WHEN :applied THEN z9_now() ELSE applied_at END,
             health = CASE WHEN :applied THEN 'ok' ELSE health END,

@@ -24,6 +24,9 @@ from zone9.store.waking import emit
 from zone9.store.writes import Writes, add_step
 
 
+NET_SECONDS = 60.0
+
+
 class FenceLost(Later):
     """Means that another run of this resource has begun since: this one must write nothing more."""
 
@@ -52,8 +55,13 @@ class RunStore(Writes):
         async with self.database.begin() as connection:
             taken = await row(
                 connection,
-                "UPDATE resources SET fence = fence + 1 WHERE id = :id AND phase <> 'deleted' RETURNING fence",
+                # The next time is the net below the run: whatever becomes of it, somebody looks again.
+                """
+                UPDATE resources SET fence = fence + 1, next_reconcile_at = z9_now() + make_interval(secs => :net)
+                WHERE id = :id AND phase <> 'deleted' RETURNING fence
+                """,
                 id=resource,
+                net=NET_SECONDS,
             )
             if taken is None:
                 return None
