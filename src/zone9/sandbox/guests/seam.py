@@ -117,7 +117,10 @@ class Guests(Protocol):
     def pid(self, vmid: int) -> int | None: ...
 
     def page_url(self, vmid: int) -> str | None:
-        """Answers the loopback URL that reaches port 80 of the guest's first address, if it has one."""
+        """Answers the loopback URL that reaches port 80 of the guest's first static IPv4 address, if it has one.
+
+        It is there from the start, and takes connections before the guest answers them: ask with a short timeout.
+        """
         ...
 
     def console(self, vmid: int) -> bytes:

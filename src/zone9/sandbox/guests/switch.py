@@ -80,9 +80,8 @@ class Port(asyncio.Protocol):
             self._transport.write(len(frame).to_bytes(4, "big") + frame)
 
 
-async def serve(listening: socket.socket) -> None:
+async def serve(listening: socket.socket, switch: Switch) -> None:
     """Switches between all that connect, until cancelled."""
-    switch = Switch()
     server = await asyncio.get_running_loop().create_unix_server(switch.port, sock=listening)
     try:
         await server.serve_forever()
@@ -92,4 +91,4 @@ async def serve(listening: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(socket.socket(fileno=int(sys.argv[1]))))
+    asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), Switch()))
