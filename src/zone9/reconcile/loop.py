@@ -102,7 +102,7 @@ class Loop:
         except Never as error:
             bound.warning("given up", code=error.code, why=error.internal)
             return await self._give_up(product, run, measured, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the job must say it, whatever it is
             # A fault of ours: it is said on the job, and tried again like any other that may pass.
             bound.exception("fault of our own")
             ours = Later(

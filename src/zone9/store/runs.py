@@ -23,7 +23,6 @@ from zone9.store.rows import INTENT_COLUMNS, intent_of
 from zone9.store.waking import emit
 from zone9.store.writes import Writes, add_step
 
-
 NET_SECONDS = 60.0
 
 
