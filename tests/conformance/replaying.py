@@ -14,11 +14,11 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import aiohttp
 
-from zone9.sandbox import Sandbox
+from zone9.sandbox import Sandbox, pvestatd
 from zone9.sandbox.accounts import ZONE9_ROLE
 from zone9.sandbox.state import Pool
 from zone9.sandbox.vm.values import parse_drive, print_drive
@@ -305,7 +305,7 @@ class Replay:
             data["value"] = "<TOKEN_SECRET>"
 
     def _encoded_upid(self, match: re.Match[str]) -> str:
-        plain = match[0].replace("%3A", ":").replace("%40", "@").replace("%21", "!")
+        plain = unquote(match[0])
         return quote(self._pairs.ours.get(plain, plain), safe="")
 
     def _headers(self, auth: str | None) -> dict[str, str]:
@@ -323,8 +323,6 @@ class Replay:
         match = re.search(r"UPID(?:%3A[^/?&]*)+", url)
         if match is None:
             return
-        from urllib.parse import unquote
-
         task = self._sandbox.tasks.by_upid.get(self._pairs.ours.get(unquote(match[0]), ""))
         for _ in range(400):
             if task is None or not task.running:
@@ -354,6 +352,27 @@ class Replay:
                 await sandbox.tasks.kill(running[-1])
             case "clone":
                 await self._clone(**event["of"])
+            case "pvestatd":
+                pvestatd.tell(sandbox.world)
+            case "drop":
+                for key in event["keys"]:
+                    sandbox.vms[event["vmid"]].file.values.pop(key, None)
+                sandbox.vms[event["vmid"]].file.touch()
+            case "template":
+                vm = sandbox.add_vm(
+                    event["vmid"],
+                    name="tmpl-nocd",
+                    disk="300M",
+                    used=300 * 2**20,
+                    prefix="base",
+                    boot="order=scsi0;net0",
+                    memory="128",
+                    scsihw="virtio-scsi-single",
+                )
+                del vm.config["cores"]
+                vm.file.put("template", "1")
+            case "start":
+                await self._quietly(f"/nodes/pve1/qemu/{event['vmid']}/status/start", {})
             case "create":
                 await self._create(event["with"])
             case "set":
@@ -411,6 +430,7 @@ def furnish_earlier(sandbox: Sandbox, replay: Replay) -> None:
     sandbox.accounts.grant("/", "z9@pve", ZONE9_ROLE)
     sandbox.add_vm(
         101,
+        vga="serial0",
         name="web2",
         disk="64M",
         cloudinit=True,

@@ -50,7 +50,7 @@ class Operator:
             vm.file.deleting[key] = False
         vm.file.clean_pending()
         if vm.running:
-            hotplug.apply_running(self._world, vm, {})
+            hotplug.apply_running(self._world, vm, {*values, *delete}, {})
         else:
             hotplug.apply_stopped(self._world, vm)
 

@@ -11,6 +11,7 @@ from zone9.sandbox.world import World
 def tell(world: World) -> None:
     """Is one round of pvestatd on every node that is up."""
     cluster = world.cluster
+    world.rounds += 1
     world.told = {
         vm.vmid: rows.numbers(world, vm) for vm in cluster.vms.values() if cluster.nodes[vm.node].online
     }

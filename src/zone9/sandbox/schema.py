@@ -12,97 +12,14 @@ from typing import Any
 
 from fakepve import schema as fake
 
+from zone9.sandbox.cpus import MODELS
+
 SMBIOS_TEXT = frozenset({"version", "serial", "manufacturer", "product", "sku", "family"})
 UUID = re.compile(r"[a-fA-F0-9]{8}(?:-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}")
 # Whether or not base64=1 is there (recorded: a colon in a plain serial is refused).
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\n?")
-CPU_MODELS = frozenset(
-    [
-        "486",
-        "Broadwell",
-        "Broadwell-IBRS",
-        "Broadwell-noTSX",
-        "Broadwell-noTSX-IBRS",
-        "Cascadelake-Server",
-        "Cascadelake-Server-noTSX",
-        "Cascadelake-Server-v2",
-        "Cascadelake-Server-v4",
-        "Cascadelake-Server-v5",
-        "Conroe",
-        "Cooperlake",
-        "Cooperlake-v2",
-        "EPYC",
-        "EPYC-Genoa",
-        "EPYC-Genoa-v2",
-        "EPYC-IBPB",
-        "EPYC-Milan",
-        "EPYC-Milan-v2",
-        "EPYC-Milan-v3",
-        "EPYC-Rome",
-        "EPYC-Rome-v2",
-        "EPYC-Rome-v3",
-        "EPYC-Rome-v4",
-        "EPYC-Turin",
-        "EPYC-v3",
-        "EPYC-v4",
-        "GraniteRapids",
-        "Haswell",
-        "Haswell-IBRS",
-        "Haswell-noTSX",
-        "Haswell-noTSX-IBRS",
-        "Icelake-Client",
-        "Icelake-Client-noTSX",
-        "Icelake-Server",
-        "Icelake-Server-noTSX",
-        "Icelake-Server-v3",
-        "Icelake-Server-v4",
-        "Icelake-Server-v5",
-        "Icelake-Server-v6",
-        "IvyBridge",
-        "IvyBridge-IBRS",
-        "KnightsMill",
-        "Nehalem",
-        "Nehalem-IBRS",
-        "Opteron_G1",
-        "Opteron_G2",
-        "Opteron_G3",
-        "Opteron_G4",
-        "Opteron_G5",
-        "Penryn",
-        "SandyBridge",
-        "SandyBridge-IBRS",
-        "SapphireRapids",
-        "SapphireRapids-v2",
-        "SapphireRapids-v3",
-        "Skylake-Client",
-        "Skylake-Client-IBRS",
-        "Skylake-Client-noTSX-IBRS",
-        "Skylake-Client-v4",
-        "Skylake-Server",
-        "Skylake-Server-IBRS",
-        "Skylake-Server-noTSX-IBRS",
-        "Skylake-Server-v4",
-        "Skylake-Server-v5",
-        "Westmere",
-        "Westmere-IBRS",
-        "athlon",
-        "core2duo",
-        "coreduo",
-        "host",
-        "kvm32",
-        "kvm64",
-        "max",
-        "pentium",
-        "pentium2",
-        "pentium3",
-        "phenom",
-        "qemu32",
-        "qemu64",
-        "x86-64-v2",
-        "x86-64-v2-AES",
-        "x86-64-v3",
-        "x86-64-v4",
-    ]
+BOOT_DEVICE = re.compile(
+    r"(?:ide[0-3]|sata[0-5]|scsi\d{1,2}|virtio\d{1,2}|net\d{1,2}|usb\d{1,2}|hostpci\d{1,2})"
 )
 FORMAT_ERROR = "invalid format - format error\n"
 UNKNOWN = "property is not defined in schema and the schema does not allow additional properties"
@@ -240,7 +157,7 @@ def _cpu(name: str, text: str) -> str | None:
             return f"{FORMAT_ERROR}{name}.{key}: {UNKNOWN}\n"
     if model.startswith("custom-"):
         return f"invalid format - Custom cputype '{model.removeprefix('custom-')}' not found\n"
-    if model and model not in CPU_MODELS:
+    if model and model not in MODELS:
         return f"invalid format - Built-in cputype '{model}' is not defined (missing 'custom-' prefix?)\n"
     return None
 
@@ -260,8 +177,19 @@ def _cicustom(name: str, text: str) -> str | None:
     return FORMAT_ERROR + "".join(wrong) if wrong else None
 
 
+def _boot(name: str, text: str) -> str | None:
+    order = text.removeprefix("order=")
+    if order == text:
+        return None
+    for device in re.split(r"[,;\s]+", order):
+        if device and not BOOT_DEVICE.fullmatch(device):
+            return f"{FORMAT_ERROR}{name}.order: invalid format - invalid boot device '{device}'\n\n"
+    return None
+
+
 CHECKS: dict[str, Callable[[str, str], str | None]] = {
     "pve-qm-smbios1": _smbios1,
     "pve-vm-cpu-conf": _cpu,
     "pve-qm-cicustom": _cicustom,
+    "pve-qm-boot": _boot,
 }

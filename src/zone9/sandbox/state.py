@@ -128,7 +128,9 @@ class Vm:
     def maxdisk(self) -> int:
         """Is the size of the boot disk, 0 when there is none (qemu-server, vmstatus)."""
         order = self.config.get("boot", "").removeprefix("order=").split(";")
-        for key in [*order, *sorted(self.config)]:
+        # An order without a disk in it is no boot disk (recorded); no order at all is the first one.
+        keys = order if self.config.get("boot", "").startswith("order=") else sorted(self.config)
+        for key in keys:
             line = self.config.get(key, "")
             if key[:4] in {"scsi", "virt", "sata", "ide0", "ide1", "ide2", "ide3"} and ",size=" in line:
                 if "media=cdrom" in line or key == "scsihw":

@@ -46,6 +46,8 @@ class Stock:
             },
         )
         vm.file.put("template", "1")
+        if vmid in self._world.told:
+            self._world.told[vmid] = rows.numbers(self._world, vm)
         return vm
 
     def add_vm(

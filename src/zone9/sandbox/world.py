@@ -45,6 +45,7 @@ class World:
     options: dict[str, Any] = field(default_factory=dict)
     # What pvestatd told last, by VMID; used while lists lag.
     told: dict[int, dict[str, Any]] = field(default_factory=dict)
+    rounds: int = 0
 
     def vm(self, vmid: int, node: str) -> Vm:
         """Answers a VM that is on this node, or says that its config does not exist."""

@@ -26,6 +26,30 @@ async def index(call: Call) -> Any:
     return [{"name": name} for name in [*names.split(), *more.split()]]
 
 
+@serves("GET", "/cluster/config")
+async def config_index(call: Call) -> Any:
+    return [{"name": name} for name in ("nodes", "totem", "join", "qdevice", "apiversion")]
+
+
+@serves("GET", "/cluster/notifications")
+async def notifications(call: Call) -> Any:
+    names = ("endpoints", "matchers", "targets", "matcher-fields", "matcher-field-values")
+    return [{"name": name} for name in names]
+
+
+@serves("GET", "/cluster/mapping")
+async def mapping(call: Call) -> Any:
+    return [{"name": name} for name in ("dir", "pci", "usb")]
+
+
+@serves("GET", "/cluster/replication")
+@serves("GET", "/cluster/sdn/zones")
+@serves("GET", "/cluster/metrics/server")
+async def nothing(call: Call) -> Any:
+    """There is nothing of this kind here."""
+    return []
+
+
 @serves("GET", "/cluster/resources")
 async def resources(call: Call) -> Any:
     """Lists what the user may see; the rest is left out without a word."""
@@ -72,13 +96,20 @@ def node_numbers(world: World, node: Node) -> dict[str, Any]:
     }
 
 
+def world_knows(world: World) -> bool:
+    """Tells whether pvestatd has been round since the start; without a lag it always has."""
+    return not world.durations.list_lag or world.rounds > 0
+
+
 def _node_row(call: Call, node: Node) -> dict[str, Any]:
     row: dict[str, Any] = {"id": f"node/{node.name}", "node": node.name, "type": "node", "status": "unknown"}
     if not node.online:
         row["status"] = "offline"
-    elif call.may(f"/nodes/{node.name}", "Sys.Audit"):
-        row.update(node_numbers(call.world, node))
-        row["cgroup-mode"] = 2
+    elif world_knows(call.world):
+        # pvestatd has been round: the state is for everybody, the numbers are not (pve-facts 6.2, self-test).
+        row.update({"status": "online", "level": "", "cgroup-mode": 2})
+        if call.may(f"/nodes/{node.name}", "Sys.Audit"):
+            row.update(node_numbers(call.world, node))
     return row
 
 
@@ -199,6 +230,7 @@ async def storages(call: Call) -> Any:
             "content": ",".join(storage.content),
             "digest": "0" * 40,
             **({"path": storage.path} if storage.path else {}),
+            **({"prune-backups": "keep-all=1"} if storage.name == "local" else {}),
             **({"shared": 1} if storage.shared else {}),
         }
         for storage in call.world.cluster.storages.values()
@@ -253,14 +285,11 @@ async def pool_members(call: Call) -> Any:
     pool = cluster.pools.get(str(call.params["poolid"]))
     if pool is None:
         raise PveError(f"pool '{call.params['poolid']}' does not exist")
-    members = [
-        rows.resource(call.world, cluster.vms[vmid], pool=pool.poolid)
-        for vmid in pool.vms
-        if vmid in cluster.vms
-    ]
+    known = [rows.resource(call.world, cluster.vms[vmid]) for vmid in pool.vms if vmid in cluster.vms]
+    members = [{k: v for k, v in row.items() if k not in {"tags", "pool"}} for row in known if row]
     return {
         "poolid": pool.poolid,
-        "members": [row for row in members if row],
+        "members": members,
         **({"comment": pool.comment} if pool.comment else {}),
     }
 

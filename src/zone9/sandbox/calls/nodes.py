@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from zone9.sandbox.answers import PveError
+from zone9.sandbox.answers import PveError, refused
 from zone9.sandbox.call import Call, serves
-from zone9.sandbox.calls.cluster import node_numbers
+from zone9.sandbox.calls.cluster import node_numbers, world_knows
+from zone9.sandbox.cpus import VENDORS
 from zone9.sandbox.state import Storage, Volume
 from zone9.sandbox.world import RELEASE, REPOID, VERSION
 
@@ -23,10 +24,12 @@ async def listing(call: Call) -> Any:
             "ssl_fingerprint": call.world.fingerprint,
             "status": "online" if node.online else "offline",
         }
-        if not call.may(f"/nodes/{node.name}", "Sys.Audit"):
+        if node.online and not world_knows(call.world):
             row["status"] = "unknown"
         elif node.online:
-            row.update(node_numbers(call.world, node))
+            row["level"] = ""
+            if call.may(f"/nodes/{node.name}", "Sys.Audit"):
+                row.update(node_numbers(call.world, node))
         found.append(row)
     return found
 
@@ -117,6 +120,40 @@ async def qemu_capabilities(call: Call) -> Any:
     return [{"name": name} for name in ("cpu", "cpu-flags", "machines", "migration")]
 
 
+@serves("GET", f"{NODE}/capabilities/qemu/cpu")
+async def cpu_models(call: Call) -> Any:
+    found: list[dict[str, Any]] = []
+    for vendor, names in VENDORS.items():
+        for name in sorted(names):
+            abstract = {"abstract": 1} if name.startswith("x86-64-v") else {}
+            found.append({"name": name, "vendor": vendor, "custom": 0, **abstract})
+    return found
+
+
+@serves("GET", f"{NODE}/capabilities/qemu/migration")
+async def migration_capabilities(call: Call) -> Any:
+    return {"has-dbus-vmstate": False}
+
+
+@serves("GET", f"{NODE}/certificates/info")
+async def certificates(call: Call) -> Any:
+    return [{"filename": "pve-ssl.pem", "fingerprint": call.world.fingerprint, "pem": call.world.certificate}]
+
+
+@serves("GET", f"{NODE}/subscription")
+async def subscription(call: Call) -> Any:
+    url = "https://www.proxmox.com/en/proxmox-virtual-environment/pricing"
+    found: dict[str, Any] = {"status": "notfound", "message": "There is no subscription key", "url": url}
+    if call.may(f"/nodes/{call.node}", "Sys.Audit"):
+        found["serverid"] = None
+    return found
+
+
+@serves("GET", f"{NODE}/config")
+async def node_config(call: Call) -> Any:
+    return {}
+
+
 @serves("GET", f"{NODE}/network/{{iface}}")
 async def interface(call: Call) -> Any:
     name = str(call.params["iface"])
@@ -159,6 +196,11 @@ def _bridge(name: str, cidr: str) -> dict[str, Any]:
     return row
 
 
+def _formats(storage: Storage) -> dict[str, Any]:
+    names = ["qcow2", "raw", "subvol", "vmdk"] if storage.kind == "dir" else ["raw", "subvol"]
+    return {"formats": {"default": "raw", "supported": names}, "format": [dict.fromkeys(names, 1), "raw"]}
+
+
 def _numbers(call: Call, storage: Storage) -> dict[str, Any]:
     used = storage.used(call.node)
     return {
@@ -177,7 +219,7 @@ def _numbers(call: Call, storage: Storage) -> dict[str, Any]:
 async def storages(call: Call) -> Any:
     wanted = call.params.get("storage")
     if wanted and wanted not in call.world.cluster.storages:
-        raise PveError("No such storage.", status=400)
+        raise refused(storage="No such storage.")
     found = []
     for storage in call.world.cluster.storages.values():
         rights = ("Datastore.Audit", "Datastore.AllocateSpace")
@@ -192,7 +234,10 @@ async def storages(call: Call) -> Any:
             continue
         numbers = _numbers(call, storage)
         fraction = numbers["used"] / numbers["total"] if numbers["total"] else 0
-        found.append({"storage": storage.name, **numbers, "used_fraction": fraction})
+        row = {"storage": storage.name, **numbers, "used_fraction": fraction}
+        if call.flag("format"):
+            row.update(_formats(storage))
+        found.append(row)
     return found
 
 

@@ -24,7 +24,8 @@ async def template(call: Call) -> Any:
 
     async def worker(task: Task) -> None:
         async with call.world.locks.hold(call.vmid, log=task.log):
-            await call.world.clock.sleep(call.world.durations.template)
+            disky = any(text.is_disk(key) for key in call.vm.config)
+            await call.world.clock.sleep(call.world.durations.template if disky else 0.0)
             make_template(call.vm, lambda volid: call.world.cluster.volume(call.node, volid), call)
 
     return call.fork("qmtemplate", call.vmid, worker)
@@ -72,12 +73,15 @@ async def resize(call: Call) -> Any:
             volume = call.world.cluster.volume(vm.node, drive["file"])
             if volume is None:
                 raise PveError(f"volume '{drive['file']}' does not exist")
+            if vm.running and key in vm.file.pending and drive["file"] not in vm.file.pending[key]:
+                await call.world.clock.sleep(call.world.durations.resize)
+                raise PveError(f"no block node inserted for drive '{key}'")
             wanted = text.parse_size(size.removeprefix("+")) + (volume.size if size.startswith("+") else 0)
+            if wanted == volume.size:
+                return
             await call.world.clock.sleep(call.world.durations.resize)
             if wanted < volume.size:
                 raise PveError("shrinking disks is not supported")
-            if wanted == volume.size:
-                return
             call.world.tasks.record(
                 call.node, call.user, f"update VM {vm.vmid}: resize --disk {key} --size {size}"
             )

@@ -228,6 +228,7 @@ async def _wait(call: Call, task: Task, source: Vm, key: str, seconds: float, *,
         await sleep(seconds * (amount - done) / volume.size)
         done = amount
         if volume.used > room and done >= room:
+            task.log(copylog.out_of_space(int(room)))
             raise PveError(f"copy failed: {task.command}failed: exit code 1")
         task.log(copylog.transferred(done, volume.size))
 

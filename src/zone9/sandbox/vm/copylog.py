@@ -82,6 +82,10 @@ def transferred(done: int, total: int) -> str:
     return f"transferred {human(done)} of {human(total)} ({share:.2f}%)"
 
 
+def out_of_space(done: int) -> str:
+    return f"qemu-img: error while writing at byte {done}: No space left on device"
+
+
 def steps(volume: Volume) -> list[int]:
     """Answers the amounts at which a copy reports; holes are passed over at once."""
     total = volume.size

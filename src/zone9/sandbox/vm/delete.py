@@ -23,7 +23,8 @@ async def delete(call: Call) -> Any:
             if vm.lock and not call.flag("skiplock"):
                 raise PveError(f"VM is locked ({vm.lock})")
             _refuse(call, vm)
-            await call.world.clock.sleep(call.world.durations.delete)
+            if disks.all_volumes(vm):
+                await call.world.clock.sleep(call.world.durations.delete)
             if call.flag("purge"):
                 task.log(f"purging VM {vm.vmid} from related configurations..")
                 if f"vm:{vm.vmid}" in call.world.cluster.ha:

@@ -15,7 +15,8 @@ from zone9.sandbox.world import World
 
 NEW_DISK = re.compile(r"(?P<storage>[A-Za-z][\w.-]*):(?P<size>\d+(?:\.\d+)?)")
 CLOUDINIT = re.compile(r"(?P<storage>[A-Za-z][\w.-]*):cloudinit")
-ENORMOUS = 2.5 * 2**40
+ENORMOUS = 2.38 * 2**40
+TOO_ENORMOUS = 500
 CLOUDINIT_SIZE = 4 * 2**20
 IMAGE_VMID = re.compile(r"(?:vm|base|subvol)-(\d+)-")
 
@@ -128,6 +129,8 @@ def make(world: World, vm_node: str, vmid: int, key: str, line: str, log: list[s
         suffix = drive.pop("format", "raw") if storage.kind == "dir" else "raw"
         name = free_name(world, vm_node, storage, vmid)
         volid = volume_id(storage, vmid, name, suffix)
+        if suffix == "qcow2" and size > TOO_ENORMOUS * storage.total:
+            return NewDisk("", size / ENORMOUS)
         volume = add_volume(world, vm_node, storage, vmid, volid, suffix, size)
         log += copylog.formatting(storage, volume)
         if key == "efidisk0":

@@ -6,7 +6,7 @@ pending and its message in a 400, while the others were done: a partial success.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from zone9.sandbox.state import Vm
 from zone9.sandbox.vm import cloudinit, disks
@@ -60,16 +60,16 @@ def apply_stopped(world: World, vm: Vm, keys: Iterable[str] | None = None) -> No
     file.touch()
 
 
-def apply_running(world: World, vm: Vm, errors: dict[str, str]) -> float:
-    """Gives a running guest what it takes; answers how many seconds that took."""
+def apply_running(world: World, vm: Vm, keys: Collection[str], errors: dict[str, str]) -> float:
+    """Gives a running guest what it takes of these keys; answers how many seconds that took."""
     file = vm.file
     plugs = features(vm)
     seconds = 0.0
-    for key in sorted(file.deleting):
+    for key in sorted(key for key in file.deleting if key in keys):
         took = _unplug(world, vm, key, plugs, errors)
         if took is not None:
             seconds += took
-    for key in sorted(file.pending):
+    for key in sorted(key for key in file.pending if key in keys or key in FAST):
         value = file.pending[key]
         if key in FAST or key in LIVE or key in CLOUDINIT_KEYS or IPCONFIG_KEY.fullmatch(key):
             _settle(world, vm, key)

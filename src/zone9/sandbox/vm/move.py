@@ -104,6 +104,7 @@ def _reassign(call: Call) -> str:
         first, second = sorted((call.vmid, target))
         async with world.locks.hold(first, log=task.log), world.locks.hold(second, log=task.log):
             task.log(f"reassign disk '{key}' from VM '{call.vmid}' as '{slot}' to VM '{target}'")
+            await world.clock.sleep(world.durations.config)
             old = _volume(call, source, key)
             storage = world.storage(old.volid.split(":", 1)[0])
             name = disks.free_name(world, call.node, storage, target)

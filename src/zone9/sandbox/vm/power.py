@@ -244,6 +244,7 @@ def _ha(call: Call, kind: str, state: str) -> str:
     """Only asks the HA manager, which is not modelled: nothing is started (pve-facts 6.2, ha)."""
 
     async def worker(task: Task) -> None:
+        await call.world.clock.sleep(call.world.durations.start_checks)
         verb = "start" if kind == "hastart" else "stop"
         task.log(f"Requesting HA {verb} for VM {call.vmid}")
         call.world.cluster.ha[f"vm:{call.vmid}"]["state"] = state

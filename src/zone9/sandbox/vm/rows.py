@@ -29,7 +29,7 @@ def resource(world: World, vm: Vm, *, pool: str | None = None) -> dict[str, Any]
     if pool:
         row["pool"] = pool
     if vm.hastate or f"vm:{vm.vmid}" in world.cluster.ha:
-        row["hastate"] = vm.hastate or "unmanaged"
+        row["hastate"] = vm.hastate or world.cluster.ha[f"vm:{vm.vmid}"]["state"]
     told = world.told.get(vm.vmid) if world.durations.list_lag else numbers(world, vm)
     if told is None or not world.cluster.nodes[vm.node].online:
         row["status"] = "unknown"
@@ -104,7 +104,8 @@ def current(world: World, vm: Vm) -> dict[str, Any]:
     row = listed(world, vm, full=True)
     managed = f"vm:{vm.vmid}" in world.cluster.ha
     row["ha"] = {"managed": 1, "state": None} if managed else {"managed": 0}
-    row["clipboard"] = None
+    if "vga" in vm.config:
+        row["clipboard"] = None
     if vm.config.get("agent", "0").removeprefix("enabled=").startswith("1"):
         row["agent"] = 1
     if vm.config.get("vga", "").startswith("qxl"):

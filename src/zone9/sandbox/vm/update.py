@@ -137,7 +137,7 @@ async def _work(
         return
     errors: dict[str, str] = {}
     if vm.running:
-        await call.world.clock.sleep(hotplug.apply_running(call.world, vm, errors))
+        await call.world.clock.sleep(hotplug.apply_running(call.world, vm, {*values, *deletes}, errors))
     else:
         hotplug.apply_stopped(call.world, vm)
     if errors:
@@ -198,13 +198,18 @@ async def _set(
     if text.is_disk(key):
         if text.is_cloudinit(value) and not text.is_cloudinit(file.values.get(key)):
             _one_cloudinit(vm, key)
-        if key in file.pending:
+        if (
+            key in file.pending
+            and text.parse_drive(file.pending[key])["file"] != text.parse_drive(value)["file"]
+        ):
             disks.register_unused(call.world, vm, file.pending[key])
         lines: list[str] = []
         made = disks.make(call.world, vm.node, vm.vmid, key, value, lines)
         for line in lines:
             log(line)
         await call.world.clock.sleep(made.seconds)
+        if not made.line:
+            raise PveError("unable to create image: 'storage-vmstore'-locked command timed out - aborting")
         file.pending[key] = made.line
     elif key == "tags":
         rights.may_tag(call, vm.config.get("tags", ""), value)
