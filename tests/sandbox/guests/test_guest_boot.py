@@ -113,14 +113,34 @@ async def test_guests_meet_on_their_own_network_only(guests: QemuGuests) -> None
     assert seen["uuid"] == uuid_of(121)
     assert (await page(guests, 122, "cgi-bin/fetch?ip=10.0.0.7")).strip() == "unreachable"
     assert (await page(guests, 123, "cgi-bin/fetch?ip=10.0.0.5")).strip() == "unreachable"
-    # The host's own address on the network forwards nothing outward.
-    assert (await page(guests, 121, "cgi-bin/fetch?ip=169.254.9.9")).strip() == "unreachable"
     with pytest.raises(StartFailed, match="at most 3 guests"):
         await guests.start(spec_of(124, "10.0.0.8"))
+    # An address that changed hands is found at its new owner, by the host and by its neighbours.
+    await guests.stop(121)
+    await guests.start(spec_of(124, "10.0.0.5", tag=10))
+    assert (await facts(guests, 124))["name"] == "web124"
+    seen = json.loads(await page(guests, 122, "cgi-bin/fetch?ip=10.0.0.5"))
+    assert seen["uuid"] == uuid_of(124)
     pids = list(guests.processes().values())
     assert len(pids) == 3 + 2 * 2
     await guests.close()
     await all_gone(pids)
+
+
+async def test_a_guest_cannot_dial_out_through_the_host_port(guests: QemuGuests) -> None:
+    dialled: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        dialled.append("a guest")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n{}\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        await guests.start(spec_of(171, "10.0.0.5"))
+        for ip in ("169.254.9.9", "169.254.9.10", "127.0.0.1", "10.0.0.1", "192.0.2.1"):
+            assert (await page(guests, 171, f"cgi-bin/fetch?ip={ip}&port={port}")).strip() == "unreachable"
+    assert dialled == []
 
 
 async def test_a_guest_with_two_networks_has_one_default_route(guests: QemuGuests) -> None:

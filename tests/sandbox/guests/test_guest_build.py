@@ -20,7 +20,7 @@ CAPS = command.Caps(memory=128, cores=2)
 
 
 def argv_of(spec: object, **more: object) -> list[str]:
-    given = {"switches": {0: Path("/run/s,1")}, "drive": None, "monitor": 5, "caps": CAPS, **more}
+    given = {"switches": {0: "s,1"}, "drive": None, "monitor": 5, "caps": CAPS, **more}
     return command.argv(spec, IMAGE, **given)  # type: ignore[arg-type]
 
 

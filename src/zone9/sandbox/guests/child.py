@@ -5,6 +5,7 @@ killed with -9 leaves nothing running. It has its own session: a Ctrl-C in the t
 """
 
 import asyncio
+import contextlib
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,7 +83,7 @@ class Child:
 
     async def kill(self) -> None:
         """Ends it at once, and returns when it is gone."""
-        if self._process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await asyncio.shield(self.gone)
 

@@ -37,13 +37,13 @@ def argv(
     spec: GuestSpec,
     tiny: Tiny,
     *,
-    switches: Mapping[int, Path],
+    switches: Mapping[int, str],
     drive: Path | None,
     monitor: int,
     caps: Caps,
     accelerator: Sequence[str] = TCG,
 ) -> list[str]:
-    """Answers the command; `switches` is where each NIC's network listens, `monitor` QMP's open descriptor."""
+    """Answers the command; `switches` names each NIC's socket in QEMU's directory, `monitor` is QMP's descriptor."""
     memory = max(LEAST_MEMORY, min(spec.memory, caps.memory))
     cores = max(1, min(spec.cores, caps.cores))
     deaf = " zone9.deaf" if spec.ignores_acpi else ""
@@ -99,9 +99,9 @@ def _backend(disk: Disk) -> dict[str, object]:
     return {"driver": "qcow2" if disk.path.suffix == ".qcow2" else "raw", "file": _file(disk.path)}
 
 
-def _nic(nic: Nic, switch: Path) -> list[str]:
+def _nic(nic: Nic, switch: str) -> list[str]:
     """Attaches a NIC to its switch; it is always virtio, the only model for which the tiny guest has a driver."""
-    address = {"type": "unix", "path": str(switch)}
+    address = {"type": "unix", "path": switch}
     netdev = {"type": "stream", "id": f"net{nic.index}", "server": False, "addr": address}
     device = {"driver": "virtio-net-pci", "netdev": f"net{nic.index}", "mac": nic.mac, "romfile": ""}
     return ["-netdev", json.dumps(netdev), "-device", json.dumps(device)]

@@ -9,6 +9,7 @@ network can contain; a guest needs a route to 169.254.0.0/16 to answer.
 import asyncio
 import ipaddress
 import json
+import os
 import re
 import socket
 import sys
@@ -23,7 +24,6 @@ from zone9.sandbox.guests.seam import Nic
 Key = tuple[str, int | None]
 SWITCH = Path(__file__).with_name("switch.py")
 LINK_LOCAL = "net=169.254.0.0/16,host=169.254.9.9,dns=169.254.9.10,dhcpstart=169.254.100.1"
-LONGEST_PATH = 100  # of a unix socket: 108 with its end (unix(7))
 
 
 class Network:
@@ -36,11 +36,9 @@ class Network:
 
     @classmethod
     async def start(cls, path: Path) -> "Network":
-        """Starts both processes; raises OSError or QmpError when they do not come up."""
-        if len(str(path)) > LONGEST_PATH:
-            raise OSError(f"the path of the switch's socket is too long: {path}")
+        """Starts both processes in the directory of `path`; raises OSError or QmpError when they do not come up."""
         with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(path))
+            _bind(listening, path)
             listening.listen()
             number = listening.fileno()
             argv = [sys.executable, "-I", "-S", str(SWITCH), str(number)]
@@ -86,8 +84,17 @@ class Network:
         self.path.unlink(missing_ok=True)
 
 
+def _bind(listening: socket.socket, path: Path) -> None:
+    """Binds through the directory's descriptor: a socket's path may have 107 bytes only (unix(7))."""
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listening.bind(f"/proc/self/fd/{directory}/{path.name}")
+    finally:
+        os.close(directory)
+
+
 def _port_argv(path: Path, monitor: int) -> list[str]:
-    stream = {"type": "stream", "id": "wire", "server": False, "addr": {"type": "unix", "path": str(path)}}
+    stream = {"type": "stream", "id": "wire", "server": False, "addr": {"type": "unix", "path": path.name}}
     return [
         *(command.PROGRAM, "-name", "z9-host-port", "-machine", "none", *command.BARE, *command.SECCOMP),
         *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),

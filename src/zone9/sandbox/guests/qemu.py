@@ -114,7 +114,7 @@ class QemuGuests:
                 argv = command.argv(
                     spec,
                     self._image,
-                    switches={index: network.path for index, network in networks.items()},
+                    switches={index: network.path.name for index, network in networks.items()},
                     drive=path,
                     monitor=theirs.fileno(),
                     caps=self._caps,

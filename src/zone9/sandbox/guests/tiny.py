@@ -21,7 +21,22 @@ from zone9.sandbox.guests.cpio import Cpio
 ROOT = Path(__file__).parent / "tinyroot"
 MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "isofs", "button", "evdev")
 APPLETS = (
-    *("[", "awk", "cat", "cut", "dd", "grep", "hostname", "httpd", "ifconfig", "insmod", "ip", "mount", "nc"),
+    *(
+        "[",
+        "arping",
+        "awk",
+        "cat",
+        "cut",
+        "dd",
+        "grep",
+        "hostname",
+        "httpd",
+        "ifconfig",
+        "insmod",
+        "ip",
+        "mount",
+        "nc",
+    ),
     *("poweroff", "sed", "sh", "sha256sum", "sleep", "tr", "udhcpc", "wc", "printf", "echo"),
 )
 
