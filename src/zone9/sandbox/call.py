@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zone9.sandbox.accounts import ROOT
-from zone9.sandbox.answers import PveError, denied
+from zone9.sandbox.answers import denied
 from zone9.sandbox.journal import Asked
 from zone9.sandbox.schema import Method
 from zone9.sandbox.state import Vm
@@ -79,11 +79,9 @@ class Call:
             if name not in rights:
                 raise denied(f"{path}, {name}")
 
-    def fork(self, kind: str, ident: object, body: Body, *, node: str | None = None) -> str:
+    def fork(self, kind: str, ident: object, body: Body, *, undo: Callable[[], None] | None = None) -> str:
         """Starts a worker for this call and answers its UPID."""
-        if not self.world.cluster.quorate and kind not in {"qmstop", "qmshutdown"}:
-            raise PveError("cluster not ready - no quorum?")
-        task = self.world.tasks.start(node or self.node, kind, str(ident), self.user, body, self.fault)
+        task = self.world.tasks.start(self.node, kind, str(ident), self.user, body, self.fault, undo)
         self.started.append(task)
         self.asked.upid = task.upid
         return task.upid

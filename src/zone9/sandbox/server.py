@@ -62,6 +62,9 @@ class Server:
             raise
         except PveError as error:
             response = self._refusal(asked, error)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must fail a test, not look like Proxmox's
+            self._violation(asked, f"sandbox failure: {error!r}")
+            response = self._refusal(asked, PveError(f"sandbox failure: {error!r}"))
         asked.answered = True
         return response
 

@@ -54,6 +54,8 @@ class Task:
     stopping: bool = False
     command: str = ""
     warnings: int = 0
+    # Takes back what the request had done before its worker began.
+    undo: Callable[[], None] | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
     parked: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -128,7 +130,14 @@ class Tasks:
         )
 
     def start(
-        self, node: str, kind: str, ident: str, user: str, body: Body, fault: TaskFault | None = None
+        self,
+        node: str,
+        kind: str,
+        ident: str,
+        user: str,
+        body: Body,
+        fault: TaskFault | None = None,
+        undo: Callable[[], None] | None = None,
     ) -> Task:
         """Starts a worker and answers its record at once."""
         machine = self._cluster.nodes[node]
@@ -136,7 +145,7 @@ class Tasks:
         starttime = self.node_time(machine)
         pstart = int(max(0.0, self._clock.now() - machine.booted_at) * 100)
         upid = f"UPID:{node}:{pid:08X}:{pstart:08X}:{starttime:08X}:{kind}:{ident}:{user}:"
-        task = Task(upid, node, kind, ident, user, pid, pstart, starttime, fault)
+        task = Task(upid, node, kind, ident, user, pid, pstart, starttime, fault, undo=undo)
         self.by_upid[upid] = task
         if len(self.by_upid) > KEPT:
             self._forget_oldest()
@@ -179,6 +188,8 @@ class Tasks:
             if fault and fault.hold:
                 task.parked.set()
                 await task.released.wait()
+            if fault and task.undo and (fault.noop or (fault.error is not None and not fault.leave)):
+                task.undo()
             if fault and fault.error is not None and not fault.leave:
                 raise PveError(fault.error)
             if not (fault and fault.noop):
@@ -195,6 +206,8 @@ class Tasks:
             interrupted = (
                 f"{task.command}failed: interrupted by signal" if task.command else "received interrupt"
             )
+            if task.stopping:
+                task.log(f"TASK ERROR: {interrupted}")
             self._end(task, interrupted if task.stopping else "unexpected status")
         except Exception as error:
             self._end(task, f"sandbox failure: {error!r}")

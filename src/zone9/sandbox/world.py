@@ -54,6 +54,12 @@ class World:
             raise no_config(node, vmid)
         return vm
 
+    def must_write(self, vm: Vm) -> None:
+        """Refuses to write a config where /etc/pve is read-only for want of a quorum (pmxcfs)."""
+        if not self.cluster.quorate:
+            path = f"/etc/pve/nodes/{vm.node}/qemu-server/{vm.vmid}.conf.tmp"
+            raise PveError(f"unable to open file '{path}.{self.node(vm.node).new_pid()}' - Permission denied")
+
     def node(self, name: str) -> Node:
         return self.cluster.nodes[name]
 

@@ -76,6 +76,7 @@ async def resize(call: Call) -> Any:
             if vm.running and key in vm.file.pending and drive["file"] not in vm.file.pending[key]:
                 await call.world.clock.sleep(call.world.durations.resize)
                 raise PveError(f"no block node inserted for drive '{key}'")
+            call.world.must_write(vm)
             wanted = text.parse_size(size.removeprefix("+")) + (volume.size if size.startswith("+") else 0)
             if wanted == volume.size:
                 return

@@ -61,7 +61,7 @@ async def clone(call: Call) -> Any:
     async def worker(task: Task) -> None:
         await _work(call, task, source, vm, plan, target=target)
 
-    return call.fork("qmclone", call.vmid, worker)
+    return call.fork("qmclone", call.vmid, worker, undo=lambda: _undo(call, vm, []))
 
 
 def _plan(call: Call, source: Vm, *, full: bool, target: str) -> list[tuple[str, bool]]:

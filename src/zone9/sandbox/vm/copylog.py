@@ -92,4 +92,5 @@ def steps(volume: Volume) -> list[int]:
     if volume.used < STEP:
         return [total]
     step = max(STEP, total // 100)
-    return [*range(step, total, step), total]
+    # All of it, and once more as qemu-img ends.
+    return [*range(step, total, step), total, total]

@@ -10,7 +10,7 @@ from zone9.sandbox.answers import PveError
 from zone9.sandbox.call import Call
 from zone9.sandbox.state import Vm
 from zone9.sandbox.tasks import Task
-from zone9.sandbox.vm import disks, power, rights
+from zone9.sandbox.vm import delete, disks, power, rights
 from zone9.sandbox.vm import values as text
 from zone9.sandbox.vm.config import ConfigFile
 from zone9.sandbox.vm.options import plain_values
@@ -63,7 +63,7 @@ async def create(call: Call) -> Any:
         if call.flag("start"):
             await power.start_vm(world, vm, task)
 
-    return call.fork("qmcreate", vmid, worker)
+    return call.fork("qmcreate", vmid, worker, undo=lambda: delete.destroy(world, vm, unreferenced=False))
 
 
 async def _work(call: Call, task: Task, vm: Vm, values: dict[str, str]) -> None:

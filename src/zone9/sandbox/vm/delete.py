@@ -23,6 +23,7 @@ async def delete(call: Call) -> Any:
             if vm.lock and not call.flag("skiplock"):
                 raise PveError(f"VM is locked ({vm.lock})")
             _refuse(call, vm)
+            call.world.must_write(vm)
             if disks.all_volumes(vm):
                 await call.world.clock.sleep(call.world.durations.delete)
             if call.flag("purge"):

@@ -44,6 +44,7 @@ async def move_disk(call: Call) -> Any:
         async with call.world.locks.hold(call.vmid, log=task.log):
             vm = call.vm
             _unlocked(vm)
+            call.world.must_write(vm)
             await _move(call, task, vm, key, storage, suffix)
 
     return call.fork("qmmove", call.vmid, worker)

@@ -59,6 +59,8 @@ async def start_vm(world: World, vm: Vm, task: Task) -> None:
         raise PveError("you can't start a vm if it's a template")
     if vm.running:
         raise PveError(f"VM {vm.vmid} already running")
+    if not world.cluster.quorate:
+        raise PveError("cluster not ready - no quorum?")
     hotplug.apply_stopped(world, vm)
     if cloudinit.drive_of(vm):
         task.log("generating cloud-init ISO")

@@ -56,6 +56,7 @@ async def take_snapshot(call: Call) -> Any:
         async with call.world.locks.hold(call.vmid, log=task.log):
             vm = call.vm
             _unlocked(vm)
+            call.world.must_write(vm)
             if vm.is_template:
                 raise PveError("snapshot feature is not available")
             if name in vm.file.snapshots:

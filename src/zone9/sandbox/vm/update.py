@@ -122,6 +122,7 @@ def _balloon(vm: Vm, values: dict[str, str]) -> None:
 async def _work(
     call: Call, vm: Vm, values: dict[str, str], deletes: list[str], log: Callable[[str], None]
 ) -> None:
+    call.world.must_write(vm)
     for key in deletes:
         _delete(call, vm, key, log)
     for key in sorted(values, key=text.drive_rank):
