@@ -19,7 +19,6 @@ from urllib.parse import quote, unquote
 import aiohttp
 
 from zone9.sandbox import Sandbox, pvestatd
-from zone9.sandbox.accounts import ZONE9_ROLE
 from zone9.sandbox.state import Pool
 from zone9.sandbox.vm.values import parse_drive, print_drive
 
@@ -63,6 +62,36 @@ MEASURED = frozenset(
         "current-kernel",
         "kversion",
         "pveversion",
+    ]
+)
+# The role of the recordings' control plane.
+RECORDED_ROLE = frozenset(
+    [
+        "VM.Allocate",
+        "VM.Audit",
+        "VM.Clone",
+        "VM.Config.CDROM",
+        "VM.Config.CPU",
+        "VM.Config.Cloudinit",
+        "VM.Config.Disk",
+        "VM.Config.HWType",
+        "VM.Config.Memory",
+        "VM.Config.Network",
+        "VM.Config.Options",
+        "VM.PowerMgmt",
+        "VM.Snapshot",
+        "VM.Snapshot.Rollback",
+        "VM.Console",
+        "VM.GuestAgent.Audit",
+        "VM.GuestAgent.Unrestricted",
+        "Datastore.AllocateSpace",
+        "Datastore.Audit",
+        "Datastore.AllocateTemplate",
+        "SDN.Use",
+        "SDN.Audit",
+        "Sys.Audit",
+        "Pool.Audit",
+        "Pool.Allocate",
     ]
 )
 NODE_NUMBERS = frozenset({"maxmem", "maxcpu", "maxdisk", "level", "cgroup-mode"})
@@ -427,7 +456,7 @@ def furnish(sandbox: Sandbox, replay: Replay) -> None:
 def furnish_earlier(sandbox: Sandbox, replay: Replay) -> None:
     """Adds the VM of the rows that come from an earlier run."""
     replay.know("ctl", sandbox.accounts.add_token("z9@pve!ctl", privsep=False))
-    sandbox.accounts.grant("/", "z9@pve", ZONE9_ROLE)
+    sandbox.accounts.grant("/", "z9@pve", RECORDED_ROLE)
     sandbox.add_vm(
         101,
         vga="serial0",
@@ -449,7 +478,7 @@ def furnish_second(sandbox: Sandbox, replay: Replay) -> None:
     for name in ("z9", "z9na", "z9pool", "z9none"):
         accounts.add_user(f"{name}@pve", "<PASSWORD>")
         replay.know("ctl" if name == "z9" else name, accounts.add_token(f"{name}@pve!ctl"))
-    accounts.roles["Z9"] = ZONE9_ROLE - {"Sys.Syslog"}
+    accounts.roles["Z9"] = RECORDED_ROLE
     accounts.roles["Z9na"] = accounts.roles["Z9"] - {"VM.Audit", "VM.Console"}
     for name, role, path in (("z9", "Z9", "/"), ("z9na", "Z9na", "/"), ("z9pool", "Z9", "/pool/tenant1")):
         for who in (f"{name}@pve", f"{name}@pve!ctl"):

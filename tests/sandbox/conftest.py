@@ -36,3 +36,14 @@ async def slow_api(slow: Sandbox) -> AsyncIterator[Api]:
     api = Api(slow)
     yield api
     await api.close()
+
+
+@pytest.fixture
+async def wide_api(sandbox: Sandbox) -> AsyncIterator[Api]:
+    """Asks as a token that may also take snapshots and make pools."""
+    token = sandbox.accounts.add_token("admin@pve!wide")
+    for who in ("admin@pve", "admin@pve!wide"):
+        sandbox.accounts.grant("/", who, "PVEAdmin")
+    api = Api(sandbox, token)
+    yield api
+    await api.close()

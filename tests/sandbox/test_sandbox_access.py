@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from sandbox_api import Api
 
+from zone9.pve.selftest import PRIVILEGES
 from zone9.sandbox import Sandbox
 from zone9.sandbox.accounts import ZONE9_ROLE
 
@@ -104,8 +105,8 @@ async def test_6_5_lists_are_filtered_without_a_word(sandbox: Sandbox) -> None:
     await api.close()
 
 
-async def test_6_2_self_test_1_zero_is_a_right_without_propagation(sandbox: Sandbox, api: Api) -> None:
-    await api.ok("POST", "/pools", poolid="tenant1")
+async def test_6_2_self_test_1_zero_is_a_right_without_propagation(sandbox: Sandbox, wide_api: Api) -> None:
+    await wide_api.ok("POST", "/pools", poolid="tenant1")
     sandbox.add_vm(101)
     sandbox.cluster.pools["tenant1"].vms.add(101)
     sandbox.cluster.version += 1
@@ -141,8 +142,8 @@ async def test_6_2_self_test_8_a_token_may_write_what_it_cannot_read(sandbox: Sa
     await blind.close()
 
 
-async def test_6_2_self_test_9_a_pool_only_token(sandbox: Sandbox, api: Api) -> None:
-    await api.ok("POST", "/pools", poolid="tenant1")
+async def test_6_2_self_test_9_a_pool_only_token(sandbox: Sandbox, wide_api: Api) -> None:
+    await wide_api.ok("POST", "/pools", poolid="tenant1")
     pool = await other(sandbox, "pool", ("/pool/tenant1", ZONE9_ROLE))
     create = "/nodes/pve1/qemu"
     assert await pool.task("POST", create, vmid=150, pool="tenant1") == "OK"
@@ -184,3 +185,8 @@ async def test_the_date_is_the_serving_nodes_own(sandbox: Sandbox, api: Api) -> 
         assert abs(times[node] - answer.data["time"]) < 2
     assert 3590 < times["pve2"] - times["pve1"] < 3610
     assert abs(times["pve1"] - time.time()) < 60
+
+
+async def test_the_ready_token_has_what_the_self_test_asks_for_and_no_more(api: Api) -> None:
+    rights = await api.ok("GET", "/access/permissions", path="/")
+    assert rights == {"/": dict.fromkeys(PRIVILEGES, 1)}

@@ -30,7 +30,8 @@ async def test_6_1_power_of_an_absent_vm_fails_in_the_task(api: Api, verb: str, 
 
 
 @pytest.mark.usefixtures("vm")
-async def test_6_1_a_locked_vm(api: Api, sandbox: Sandbox) -> None:
+async def test_6_1_a_locked_vm(wide_api: Api, sandbox: Sandbox) -> None:
+    api = wide_api
     sandbox.operator.set_lock(101, "backup")
     assert await api.task("POST", f"{VM}/status/start") == "VM is locked (backup)"
     assert await api.task("DELETE", VM) == "VM is locked (backup)"
@@ -365,7 +366,8 @@ async def test_6_2_disks_6_moving_a_disk(api: Api, sandbox: Sandbox) -> None:
     assert again.reason == "you can't move to the same storage with same format"
 
 
-async def test_snapshots_and_their_clear_passwords_6_11(api: Api, sandbox: Sandbox) -> None:
+async def test_snapshots_and_their_clear_passwords_6_11(wide_api: Api, sandbox: Sandbox) -> None:
+    api = wide_api
     sandbox.add_vm(101, disk="64M", cipassword="hush", name="before")
     assert await api.task("POST", f"{VM}/snapshot", snapname="s1", description="first") == "OK"
     assert await api.task("POST", f"{VM}/snapshot", snapname="s1") == "snapshot name 's1' already used"

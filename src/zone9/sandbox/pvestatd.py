@@ -4,6 +4,8 @@ Names, states and sizes in /cluster/resources come from there, tags, locks and e
 (pve-facts 6.24, 6.2 clone-progress 3). With no lag set, rows are always fresh.
 """
 
+import asyncio
+
 from zone9.sandbox.vm import rows
 from zone9.sandbox.world import World
 
@@ -20,6 +22,9 @@ def tell(world: World) -> None:
 async def run(world: World) -> None:
     """Goes round for as long as the sandbox runs."""
     while True:
-        await world.clock.until(world.clock.now() + (world.durations.list_lag or 1.0))
-        if world.durations.list_lag:
-            tell(world)
+        if not world.durations.list_lag:
+            # Rows are fresh as they are; a lag may still be set later.
+            await asyncio.sleep(0.5)
+            continue
+        await world.clock.until(world.clock.now() + world.durations.list_lag)
+        tell(world)

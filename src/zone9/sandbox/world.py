@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +39,6 @@ class World:
     random: random.Random
     fingerprint: str = ""
     certificate: str = ""
-    # Called with a VM and one of its disk's volume when guests are real, to make the file of it.
-    make_file: Callable[..., None] | None = None
     background: set["asyncio.Task[Any]"] = field(default_factory=set)
     options: dict[str, Any] = field(default_factory=dict)
     # What pvestatd told last, by VMID; used while lists lag.
