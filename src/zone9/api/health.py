@@ -1,0 +1,73 @@
+"""Is it alive, is it ready, and what do the counters say. Counted from our own records, never from memory."""
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from pydantic import BaseModel
+
+from zone9.api.state import state_of
+from zone9.store import counting, installation
+
+routes = APIRouter(tags=["health"])
+
+
+class Answering(BaseModel):
+    """Whether this process answers, or is ready."""
+
+    status: str
+
+
+@routes.get("/healthz", response_model=Answering, operation_id="healthz")
+async def healthz() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@routes.get("/readyz", response_model=Answering, responses={503: {"model": Answering}}, operation_id="readyz")
+async def readyz(request: Request) -> Response:
+    """Ready: the database answers and is at the version that this code knows."""
+    ready = await installation.ready(state_of(request).database)
+    return JSONResponse({"status": "ok" if ready else "database"}, 200 if ready else 503)
+
+
+@routes.get("/metrics", response_class=PlainTextResponse, operation_id="metrics")
+async def metrics(request: Request) -> Response:
+    """Prometheus's text format."""
+    registry = CollectorRegistry()
+    registry.register(_Counted(await counting.counts(state_of(request).database)))
+    return PlainTextResponse(generate_latest(registry).decode())
+
+
+class _Counted(Collector):
+    """Turns counts into metrics."""
+
+    def __init__(self, counts: counting.Counts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        histogram = HistogramMetricFamily(
+            "zone9_convergence_seconds", "from asking to reading back, by kind", labels=["kind"]
+        )
+        for one in self._counts.convergence:
+            edges = [*(str(edge) for edge in counting.BUCKETS), "+Inf"]
+            histogram.add_metric([one.kind], list(zip(edges, one.counts, strict=True)), one.sum_seconds)
+        yield histogram
+        jobs = GaugeMetricFamily("zone9_jobs", "jobs by kind and status", labels=["kind", "status"])
+        for kind, status, number in self._counts.jobs:
+            jobs.add_metric([kind, status], number)
+        yield jobs
+        resources = GaugeMetricFamily(
+            "zone9_resources", "living resources by state as stored", labels=["kind", "convergence", "health"]
+        )
+        for kind, convergence, health, number in self._counts.resources:
+            resources.add_metric([kind, convergence, health], number)
+        yield resources
+        yield GaugeMetricFamily(
+            "zone9_overdue",
+            "resources that nobody has looked at for a minute after their time",
+            self._counts.due,
+        )
