@@ -67,6 +67,7 @@ $(VENV)/run.stamp: $(VENV)/made.stamp requirements.lock
 	@$(BIN)/python -c "import pathlib, sysconfig; pathlib.Path(sysconfig.get_path('purelib'), 'zone9.pth').write_text(str(pathlib.Path('src').resolve()))"
 	@printf '#!%s\nfrom zone9.cli import main\nmain()\n' "$(abspath $(BIN))/python" > $(BIN)/zone9
 	@chmod +x $(BIN)/zone9
+	@$(RUN) sandbox prepare
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
