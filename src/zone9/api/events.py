@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 
 from zone9.api.resources import Who
-from zone9.api.state import ApiState, known_parameters, state_of
+from zone9.api.state import ApiState, holder_of, known_parameters, state_of
 from zone9.base.errors import Problem
 from zone9.model.asking import Scope
 from zone9.store import events
@@ -29,7 +29,9 @@ STREAM: dict[int | str, dict[str, Any]] = {
 async def follow(
     request: Request,
     who: Who,
-    last_event_id: Annotated[str | None, Header(description="resumes after this event")] = None,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="resumes after this event")
+    ] = None,
 ) -> StreamingResponse:
     known_parameters(request)
     state = state_of(request)
@@ -50,6 +52,8 @@ async def _stream(request: Request, state: ApiState, who: Scope, place: events.P
     yield f"id: {place.text(state.epoch)}\nevent: hello\ndata: {{}}\n\n"
     while not await request.is_disconnected():
         try:
+            if await holder_of(request) is None:
+                return  # the token was revoked meanwhile
             async with state.database.begin() as connection:
                 found, more = await events.read(connection, who, place)
         except Problem:

@@ -58,7 +58,9 @@ async def show(
     who: Who,
     job: str,
     response: Response,
-    prefer: Annotated[str | None, Header(description="wait=N holds the answer up to 55 s")] = None,
+    prefer: Annotated[
+        str | None, Header(alias="Prefer", description="wait=N holds the answer up to 55 s")
+    ] = None,
 ) -> Any:
     known_parameters(request)
     state = state_of(request)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import structlog
 from fastapi import Request, Response
 from fastapi.encoders import jsonable_encoder
 
@@ -59,7 +60,7 @@ async def once(
         raise Refused(
             "an Idempotency-Key has 1 to 255 printable characters", code="bad_parameter", status=400
         )
-    hashed = body_hash(request, await request.body()) if key is not None else b""
+    hashed = body_hash(request, scope, await request.body()) if key is not None else b""
     async with state.database.begin() as connection:
         if key is not None:
             known = await idempotency.recall(
@@ -93,6 +94,7 @@ async def _told(
     state: ApiState, connection: Any, request: Request, scope: Scope, kind: str, answer: Answer
 ) -> Response:
     product, language = state.registry[kind], language_of(request)
+    structlog.contextvars.bind_contextvars(resource=answer.resource, job=answer.job)
     row = await queries.resource(connection, scope, kind, product.prefix, answer.resource, deleted=True)
     assert row is not None
     headers = {"ETag": etag_of(row, state.epoch)}

@@ -12,7 +12,9 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from zone9.api import turkish
 from zone9.base.errors import Later, Problem, Refused
@@ -52,12 +54,17 @@ class ProblemDocument(BaseModel):
 
 def language_of(request: Request) -> str:
     """Returns `tr` or `en`: the better liked of the two by Accept-Language; English when it says nothing."""
+    return language_in(request.headers)
+
+
+def language_in(headers: Headers) -> str:
+    """Returns the same from a request's headers alone."""
     best, language = 0.0, "en"
-    for part in request.headers.get("accept-language", "").split(","):
-        tag, _, quality = part.strip().partition(";q=")
-        primary = tag.strip().lower().split("-")[0]
+    for part in headers.get("accept-language", "").split(","):
+        tag, _, quality = part.replace(" ", "").lower().partition(";q=")
+        primary = tag.split("-")[0]
         try:
-            weight = float(quality) if quality else 1.0
+            weight = float(quality or 1)
         except ValueError:
             continue
         if primary in {"tr", "en"} and weight > best:
@@ -98,7 +105,7 @@ def answer(request: Request, problem: Problem) -> JSONResponse:
             FieldError(
                 pointer=one.pointer,
                 code=one.code,
-                detail=turkish.detail(one.code, {**words, **one.words}, one.message)
+                detail=turkish.field(one.code, {**words, **one.words}, one.message)
                 if language == "tr"
                 else one.message,
             )
@@ -111,6 +118,18 @@ def answer(request: Request, problem: Problem) -> JSONResponse:
     if status >= 500:
         log.warning("request failed", code=problem.code, why=problem.internal, path=request.url.path)
     return _response(document, language, headers)
+
+
+def plain(headers: Headers, status: int, code: str, text: str, **more: str) -> JSONResponse:
+    """Returns the answer to an error that the framework (or the door) found, with no values in its sentence."""
+    language = language_in(headers)
+    document = ProblemDocument(
+        title=_title(status, language),
+        status=status,
+        detail=turkish.detail(code, {}, text) if language == "tr" else text,
+        code=code,
+    )
+    return _response(document, language, more)
 
 
 def install(app: FastAPI) -> None:
@@ -132,7 +151,9 @@ def install(app: FastAPI) -> None:
             FieldError(
                 pointer="" if broken else "/" + "/".join(_escaped(part) for part in one["loc"][1:]),
                 code=str(one["type"]),
-                detail=str(one["msg"]),
+                detail=turkish.field(str(one["type"]), one.get("ctx") or {}, str(one["msg"]))
+                if language == "tr"
+                else str(one["msg"]).removeprefix("Value error, "),
             )
             for one in found
         ]
@@ -149,28 +170,25 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
-        language = language_of(request)
         code = HTTP_CODES.get(error.status_code, "refused")
-        document = ProblemDocument(
-            title=_title(error.status_code, language),
-            status=error.status_code,
-            detail=turkish.detail(code, {}, str(error.detail)) if language == "tr" else str(error.detail),
-            code=code,
-        )
-        return _response(document, language, dict(error.headers or {}))
+        more = dict(error.headers or {})
+        if error.status_code == 405:
+            more["Allow"] = ", ".join(_allowed(app, request))
+        return plain(request.headers, error.status_code, code, str(error.detail), **more)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         log.error("fault of our own", path=request.url.path, exc_info=error)
-        language = language_of(request)
-        text = "zone9 has a fault here; its log says more"
-        document = ProblemDocument(
-            title=_title(500, language),
-            status=500,
-            detail=turkish.detail("internal_error", {}, text) if language == "tr" else text,
-            code="internal_error",
-        )
-        return _response(document, language, {})
+        return plain(request.headers, 500, "internal_error", "zone9 has a fault here; its log says more")
+
+
+def _allowed(app: FastAPI, request: Request) -> list[str]:
+    """Returns the methods of all routes with this path: the framework names those of the first one alone."""
+    methods: set[str] = set()
+    for route in app.router.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods)
 
 
 def _title(status: int, language: str) -> str:

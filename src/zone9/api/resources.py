@@ -16,7 +16,7 @@ from zone9.store import queries
 
 Who = Annotated[Scope, Depends(scope_of)]
 DryRun = Annotated[bool, Query(description="answers the plan, changes nothing")]
-IfMatch = Annotated[str | None, Header(description="the ETag that the change is based on")]
+IfMatch = Annotated[str | None, Header(alias="If-Match", description="the ETag that the change is based on")]
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", description="the same request gets the same answer")
 ]

@@ -31,7 +31,8 @@ class State(BaseModel):
     origin: Origin
     convergence: Convergence
     health: Health
-    chip: str
+    chip: str = Field(description="the one word by precedence; stable, never translated")
+    label: str = Field(description="the chip in the language asked for")
 
 
 class VerdictShape(BaseModel):
@@ -61,6 +62,7 @@ class Resource(BaseModel):
     created_at: datetime
     changed_at: datetime
     applied_at: datetime | None
+    deleted_at: datetime | None = Field(description="when its absence was read back")
 
 
 class Page(BaseModel):
@@ -146,7 +148,8 @@ def resource_shape(row: Row, product: Product, language: str) -> dict[str, Any]:
             "origin": origin,
             "convergence": convergence,
             "health": health,
-            "chip": words.in_language(chip, language) if language == "tr" else chip,
+            "chip": chip,
+            "label": words.in_language(chip, language),
         },
         "verdict": {
             "observed_intent_version": row["observed_intent_version"],
@@ -160,6 +163,7 @@ def resource_shape(row: Row, product: Product, language: str) -> dict[str, Any]:
         "created_at": row["created_at"],
         "changed_at": row["changed_at"],
         "applied_at": row["applied_at"],
+        "deleted_at": row["deleted_at"],
     }
 
 

@@ -1,11 +1,13 @@
 """What the API's routes share in one process, and who is asking."""
 
 import hashlib
+import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+import structlog
 from fastapi import Request
 
 from zone9.base.errors import Refused
@@ -19,6 +21,7 @@ from zone9.store.listening import Bell
 
 REMEMBERED_SECONDS = 15.0
 MOST_REMEMBERED = 10_000
+PAGE_TOKEN = re.compile(r"[0-9a-z_]{1,80}")
 
 
 @dataclass
@@ -31,6 +34,7 @@ class ApiState:
     sealer: Sealer
     epoch: int
     bell: Bell
+    counted: tuple[float, str] | None = None  # what /metrics said last, and until when
     _holders: dict[bytes, tuple[float, tokens.Holder]] = field(default_factory=dict)
 
     async def holder(self, plain: str) -> tokens.Holder | None:
@@ -58,20 +62,30 @@ def state_of(request: Request) -> ApiState:
     return state
 
 
-async def scope_of(request: Request) -> Scope:
-    """Returns who asks, and for which project. Raises Refused (401, 404)."""
-    state = state_of(request)
+async def holder_of(request: Request) -> tokens.Holder | None:
+    """Returns who the request's bearer token stands for now."""
     scheme, _, plain = request.headers.get("authorization", "").partition(" ")
-    holder = await state.holder(plain.strip()) if scheme.lower() == "bearer" and plain else None
+    if scheme.lower() != "bearer" or not plain.strip():
+        return None
+    return await state_of(request).holder(plain.strip())
+
+
+async def scope_of(request: Request) -> Scope:
+    """Returns who asks, and for which project. Raises Refused (401, 403, 404)."""
+    state = state_of(request)
+    holder = await holder_of(request)
     if holder is None:
         raise Refused("a valid API token is needed", code="unauthenticated", status=401)
-    project = holder.project
-    if project is None:
-        ref = request.headers.get("zone9-project", projects.DEFAULT)
+    structlog.contextvars.bind_contextvars(token=holder.token)
+    project, ref = holder.project, request.headers.get("zone9-project")
+    if project is None or ref is not None:
         async with state.database.begin() as connection:
-            found = await projects.find(connection, ref)
+            found = await projects.find(connection, ref or projects.DEFAULT)
+        if project is not None and (found is None or found["id"] != project):
+            # Whether there is such a project is no business of another project's token.
+            raise Refused("this token is for another project", code="other_project", status=403)
         if found is None:
-            raise Refused(f"there is no project {ref}", code="project_not_found", status=404, ref=ref)
+            raise Refused("there is no such project", code="project_not_found", status=404)
         project = str(found["id"])
     return Scope(token=holder.token, actor=f"token:{holder.name}", role=holder.role, project=project)
 
@@ -82,15 +96,16 @@ def need(scope: Scope, role: Role) -> None:
         raise Refused("this token may not do that", code="forbidden", status=403)
 
 
-def body_hash(request: Request, body: bytes) -> bytes:
-    """Returns what makes a request the same request: method, path, query, If-Match and body."""
+def body_hash(request: Request, scope: Scope, body: bytes) -> bytes:
+    """Returns what makes a request the same request: project, method, path, query, If-Match and body."""
     parts = [
+        scope.project or "",
         request.method,
         str(request.url.path),
         str(request.url.query),
         request.headers.get("if-match", ""),
     ]
-    return hashlib.sha256("\n".join(parts).encode() + b"\n" + body).digest()
+    return hashlib.sha256(json.dumps(parts).encode() + b"\n" + body).digest()
 
 
 def known_parameters(request: Request, *names: str) -> None:
@@ -108,13 +123,6 @@ def page(request: Request) -> tuple[int, str | None]:
     if not text.isdecimal() or not 1 <= int(text) <= 1000:
         raise Refused("page_size is a number from 1 to 1000", code="bad_page_size", status=400)
     token = request.query_params.get("page_token")
-    if token is not None and (len(token) > 100 or not token.isascii() or "\x00" in token):
+    if token is not None and not PAGE_TOKEN.fullmatch(token):
         raise Refused("page_token is not one of ours", code="bad_page_token", status=400)
     return int(text), token
-
-
-def json_object(value: Any) -> dict[str, Any]:
-    """Returns a JSON object, or raises Refused (422)."""
-    if not isinstance(value, dict):
-        raise Refused("the body is not a JSON object", code="bad_body", status=422)
-    return value

@@ -5,7 +5,7 @@
 
 DETAIL = {
     "address_taken": "{address} adresi {cidr} içinde boş değil.",
-    "bad_body": "Gövde bir JSON nesnesi değil.",
+    "bad_character": "Gövdede saklanamayan bir karakter var.",
     "bad_event_id": "Last-Event-ID bu akışın bir kimliği değil.",
     "bad_json": "Gövde geçerli JSON değil.",
     "bad_name": "Bir ad 1-63 karakterdir (a-z, 0-9 ve -); harf veya rakamla başlar ve biter.",
@@ -49,6 +49,7 @@ DETAIL = {
     "no_node_online": "İmajın kopyasını tutan hiçbir düğüm çevrimiçi değil.",
     "not_a_template": "{vmid} numaralı sanal makine bir şablon değil; Proxmox'ta dönüştürün.",
     "not_found": "Böyle bir şey yok.",
+    "other_project": "Bu anahtar başka bir proje için.",
     "other_region": "Seçilen kaynak başka bir bölgede.",
     "postgresql_too_old": "PostgreSQL 15 veya daha yenisi gerekir.",
     "problem": "Bir sorun oluştu.",
@@ -123,6 +124,39 @@ TITLE = {
 }
 
 
+# What pydantic says of a field, by its error type; `ctx` has the values.
+FIELD = {
+    "bool_parsing": "Doğru ya da yanlış (true, false) olmalı.",
+    "bool_type": "Doğru ya da yanlış (true, false) olmalı.",
+    "dict_type": "Bir JSON nesnesi olmalı.",
+    "enum": "Şunlardan biri olmalı: {expected}.",
+    "extra_forbidden": "Böyle bir alan yok.",
+    "float_parsing": "Bir sayı olmalı.",
+    "float_type": "Bir sayı olmalı.",
+    "greater_than": "{gt} değerinden büyük olmalı.",
+    "greater_than_equal": "En az {ge} olmalı.",
+    "int_from_float": "Bir tam sayı olmalı.",
+    "int_parsing": "Bir tam sayı olmalı.",
+    "int_parsing_size": "Sayı çok büyük.",
+    "int_type": "Bir tam sayı olmalı.",
+    "json_invalid": "Gövde geçerli JSON değil.",
+    "less_than": "{lt} değerinden küçük olmalı.",
+    "less_than_equal": "En çok {le} olmalı.",
+    "list_type": "Bir liste olmalı.",
+    "literal_error": "Şunlardan biri olmalı: {expected}.",
+    "missing": "Bu alan gerekli.",
+    "model_attributes_type": "Bir JSON nesnesi olmalı.",
+    "model_type": "Bir JSON nesnesi olmalı.",
+    "string_pattern_mismatch": "Biçimi uymuyor.",
+    "string_too_long": "En çok {max_length} karakter olmalı.",
+    "string_too_short": "En az {min_length} karakter olmalı.",
+    "string_type": "Metin olmalı.",
+    "too_long": "En çok {max_length} öğe olabilir.",
+    "too_short": "En az {min_length} öğe olmalı.",
+    "value_error": "Değer geçersiz.",
+}
+
+
 class _Words(dict[str, object]):
     def __missing__(self, key: str) -> str:
         return "…"
@@ -132,3 +166,14 @@ def detail(code: str, words: dict[str, object], fallback: str) -> str:
     """Returns the Turkish sentence of a code; a code without one keeps its English sentence."""
     text = DETAIL.get(code)
     return fallback if text is None else text.format_map(_Words(words))
+
+
+def field(kind: str, words: dict[str, object], fallback: str) -> str:
+    """Returns the Turkish sentence about one field; what it needs but was not told is left out by a general one."""
+    text = FIELD.get(kind)
+    if text is None:
+        return detail(kind, words, fallback)
+    try:
+        return text.format_map(words)
+    except KeyError:
+        return FIELD["value_error"]
