@@ -115,6 +115,13 @@ def known_parameters(request: Request, *names: str) -> None:
             raise Refused(
                 f"there is no query parameter {name}", code="unknown_parameter", status=400, parameter=name
             )
+        if len(request.query_params.getlist(name)) > 1:
+            raise Refused(
+                f"the query parameter {name} is given twice",
+                code="repeated_parameter",
+                status=400,
+                parameter=name,
+            )
 
 
 def page(request: Request) -> tuple[int, str | None]:

@@ -64,6 +64,7 @@ DETAIL = {
     "region_wanting": "Bölgede eksikler var: {what}",
     "region_warning": "Bölge uyarıyor: {what}",
     "resting": "Proxmox durdurmadan sonra hâlâ topluyor.",
+    "repeated_parameter": "{parameter} sorgu parametresi iki kez verilmiş.",
     "restart_count": "restart_count her seferinde bir artar.",
     "sealing_key_damaged": "Mühür anahtarı dosyası bozuk.",
     "sealing_key_missing": "Saklanan bir sır, burada olmayan bir anahtarla mühürlenmiş.",
