@@ -157,6 +157,8 @@ def _change(
             if job is None
             else say("is at version {version}, read back", version=resource["intent_version"])
         )
+        if method == "DELETE" and job is not None:
+            done = say("is gone: its absence was read back")
         output.console().print(f"{resource['name']} {done if wait or job is None else job['id']}")
 
 

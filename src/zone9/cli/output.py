@@ -17,7 +17,8 @@ OPEN = {"queued", "running", "waiting"}
 
 
 def console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+    # Into a pipe, nothing is cut to a terminal's width.
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 400)
 
 
 def show_json(value: Any) -> None:
@@ -29,7 +30,7 @@ def table(columns: Iterable[str], lines: Iterable[Iterable[Any]]) -> None:
     """Prints a plain table."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        made.add_column(say(column))
+        made.add_column(say(column), no_wrap=column in {"id", "name"})
     for line in lines:
         made.add_row(*("" if cell is None else str(cell) for cell in line))
     console().print(made)
@@ -44,7 +45,7 @@ def resources(items: list[dict[str, Any]]) -> None:
                 one["name"],
                 one["intent_version"],
                 one["applied_version"] or "-",
-                one["state"]["chip"],
+                one["state"]["label"],
                 one["id"],
             )
             for one in items
@@ -58,7 +59,7 @@ def resource(one: dict[str, Any]) -> None:
     lines = [
         ("name", one["name"]),
         ("id", one["id"]),
-        ("state", one["state"]["chip"]),
+        ("state", one["state"]["label"]),
         ("asked", one["intent_version"]),
         ("applied", one["applied_version"] or "-"),
         ("measured at", verdict["measured_at"] or "-"),

@@ -17,6 +17,7 @@ TURKISH = {
     "no address or token: set ZONE9_URL and ZONE9_TOKEN, or run `zone9 serve` first": (
         "adres veya anahtar yok: ZONE9_URL ve ZONE9_TOKEN verin, ya da önce `zone9 serve` çalıştırın"
     ),
+    "is gone: its absence was read back": "yok: yokluğu geri okundu",
     "waiting for: {needs}": "beklenen: {needs}",
     "delete {names}?": "{names} silinsin mi?",
     "is at version {version}, read back": "{version} sürümünde, geri okundu",
