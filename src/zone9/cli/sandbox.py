@@ -1,19 +1,22 @@
-"""`zone9 sandbox`: a Proxmox to try zone9 against without owning one, and its faults."""
+"""`zone9 sandbox`: a Proxmox to try zone9 against without owning one, and its faults.
+
+The sandbox itself is imported only where one is started: no other command pays for it.
+"""
 
 import asyncio
+import contextlib
 import json
 import sys
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx2
 import typer
 
 from zone9.cli.client import CommandError
-from zone9.sandbox import Sandbox
-from zone9.sandbox import serve as serve_sandbox
-from zone9.sandbox.guests.missing import Missing
-from zone9.sandbox.guests.qemu import QemuGuests
-from zone9.sandbox.guests.seam import Guests
+
+if TYPE_CHECKING:
+    from zone9.sandbox import Sandbox
+    from zone9.sandbox.guests.seam import Guests
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False, help="a Proxmox to try zone9 against")
 
@@ -32,20 +35,28 @@ def sandbox(
     time_scale: Annotated[
         float, typer.Option(min=0.0, help="real seconds a second of Proxmox's tasks takes")
     ] = 0.0,
+    keep: Annotated[
+        Path | None, typer.Option(help="a file to keep the cluster in, and to begin with when it is there")
+    ] = None,
 ) -> None:
     """Serves a ready-made small cluster on loopback until it is told to stop."""
     if ctx.invoked_subcommand is not None:
         return
-    as_json: bool = ctx.obj.json
-    asyncio.run(_serve(nodes, port, control_port, qemu, time_scale, as_json=as_json))
+    options = {"port": port, "control_port": control_port, "time_scale": time_scale}
+    try:
+        asyncio.run(_serve(nodes, qemu, keep, as_json=ctx.obj.json, **options))
+    except OSError as error:
+        raise CommandError(f"the sandbox cannot listen: {error.strerror}", 1) from None
 
 
-async def _serve(
-    nodes: int, port: int, control_port: int, qemu: bool | None, time_scale: float, *, as_json: bool
-) -> None:
+async def _serve(nodes: int, qemu: bool | None, keep: Path | None, *, as_json: bool, **options: Any) -> None:
+    from zone9.cli.keeping import Kept
+    from zone9.sandbox import serve
+
     guests, why = await real_guests(qemu)
+    kept = None if keep is None else Kept(keep)
 
-    def ready(one: Sandbox) -> None:
+    def ready(one: "Sandbox") -> None:
         told = {
             "url": one.url,
             "fingerprint": one.fingerprint,
@@ -53,41 +64,47 @@ async def _serve(
             "control_url": one.control_url,
             "template": TEMPLATE,
             "qemu": guests is not None,
+            "why": why,
         }
-        print(json.dumps(told) if as_json else _told(told, why), flush=True)
+        print(json.dumps(told) if as_json else _told(told), flush=True)
+        if kept is not None:
+            one.world.spawn(kept.keep(one))
 
-    def furnish(one: Sandbox) -> None:
+    def furnish(one: "Sandbox") -> None:
+        if kept is not None and kept.restore(one):
+            return
         one.add_template(TEMPLATE, "pve1", name="tiny")
         one.add_vm(200, "pve1", name="theirs", running=guests is None, disk="8G", cores="2")
 
-    await serve_sandbox(
-        ready=ready,
-        furnish=furnish,
-        nodes=tuple(f"pve{number}" for number in range(1, nodes + 1)),
-        port=port,
-        control_port=control_port,
-        guests=guests,
-        time_scale=time_scale,
-    )
+    names = tuple(f"pve{number}" for number in range(1, nodes + 1))
+    try:
+        await serve(ready=ready, furnish=furnish, nodes=names, guests=guests, **options)
+    finally:
+        if guests is not None:
+            await guests.close()
 
 
-async def real_guests(wanted: bool | None) -> tuple[Guests | None, str]:
+async def real_guests(wanted: bool | None) -> tuple["Guests | None", str]:
     """Returns QEMU's guests, or None and why; raises CommandError when they were asked for and cannot be."""
+    from zone9.sandbox.guests.missing import Missing
+    from zone9.sandbox.guests.qemu import QemuGuests
+
     if wanted is False:
         return None, "a VM is a row: --no-qemu"
     try:
         return await QemuGuests.prepare(), "a running VM is a QEMU process"
-    except Missing as error:
+    except (Missing, OSError) as error:
         if wanted:
             raise CommandError(str(error), 1) from None
         return None, f"a VM is a row: {error}"
 
 
-def _told(told: dict[str, Any], why: str) -> str:
+def _told(told: dict[str, Any]) -> str:
     token_id, secret = told["token"].split("=", 1)
     return (
-        f"a Proxmox sandbox is at {told['url']} ({why})\n"
+        f"a Proxmox sandbox is at {told['url']} ({told['why']})\n"
         f"its certificate: {told['fingerprint']}\n"
+        f"its token: {told['token']}\n"
         f"its control port: {told['control_url']}\n"
         f"attach it:\n"
         f"  zone9 region add sandbox --urls {told['url']} --fingerprint {told['fingerprint']} \\\n"
@@ -122,7 +139,7 @@ def fault(
     after: int = 0,
     clear: Annotated[bool, typer.Option("--clear", help="take all faults away")] = False,
 ) -> None:
-    """Sets a fault: answer lost, lock time-out, a task that fails, a write that does nothing …"""
+    """Sets a fault: an answer lost, a lock time-out, a task that fails, a write that does nothing …"""
     document: dict[str, Any] = {"kind": kind, "method": method, "path": path, "after": after}
     if times is not None:
         document["times"] = times
@@ -132,15 +149,21 @@ def fault(
         document[name] = int(value) if value.lstrip("-").isdigit() else value
     if rest:
         raise CommandError(f"unexpected argument: {rest[0]}", 2)
+    verb = "DELETE" if clear else "GET" if kind is None else "POST"
+    print(json.dumps(control_port(control, verb, "/faults", document if verb == "POST" else None), indent=2))
+
+
+def control_port(address: str, method: str, path: str, document: dict[str, Any] | None = None) -> Any:
+    """Asks a sandbox's control port. Raises CommandError with its own sentence."""
+    import httpx2  # here: only this needs it
+
     try:
-        if clear:
-            answer = httpx2.delete(f"{control}/faults", trust_env=False)
-        elif kind is None:
-            answer = httpx2.get(f"{control}/faults", trust_env=False)
-        else:
-            answer = httpx2.post(f"{control}/faults", json=document, trust_env=False)
-    except (httpx2.TransportError, httpx2.InvalidURL, httpx2.UnsupportedProtocol):
-        raise CommandError(f"no sandbox answers at {control}", 4) from None
+        answer = httpx2.request(method, f"{address.rstrip('/')}{path}", json=document, trust_env=False)
+        said = answer.json()
+    except (httpx2.TransportError, httpx2.InvalidURL, httpx2.UnsupportedProtocol, ValueError):
+        raise CommandError(f"no sandbox answers at {address}", 4) from None
     if answer.status_code >= 400:
-        raise CommandError(f"the sandbox refused it: {answer.text.strip()}", 2)
-    print(answer.text)
+        with contextlib.suppress(TypeError, KeyError):
+            said = said["error"]
+        raise CommandError(f"the sandbox refused it: {said}", 2)
+    return said

@@ -1,23 +1,28 @@
 """`zone9 serve`: the database, the API and the workers of one installation.
 
-It owns the embedded PostgreSQL (unless ZONE9_DATABASE_URL names one), brings it to the newest version, makes the
-first token at the first start, and supervises a process for the API and one for each worker.
+It owns the embedded PostgreSQL (unless ZONE9_DATABASE_URL names another), brings it to the newest version, makes the
+first token at the first start, and supervises a process for the API and one for each worker. One process owns a data
+directory at a time. Nothing here answers a request or runs a job.
 """
 
 import asyncio
+import contextlib
+import fcntl
 import json
 import os
 import socket
 import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from zone9.base.errors import Never, Unreachable
 from zone9.base.sealing import Sealer
 from zone9.cli import logs
 from zone9.cli.client import CommandError, write_config
-from zone9.cli.supervise import Role, Supervisor
+from zone9.cli.supervise import Role, Supervisor, on_ending
 from zone9.store.database import Database
 from zone9.store.embedded import EmbeddedPostgres, data_directory
 from zone9.store.migrate import migrate
@@ -31,27 +36,25 @@ def serve(
     settle: Annotated[
         float, typer.Option(min=0.0, help="seconds an unanswered write may still turn up")
     ] = 35.0,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="make another administrator's token, and show it this once")
+    ] = False,
 ) -> None:
     """Serves until it is told to stop."""
     if role not in {"all", "api", "worker"}:
         raise CommandError("--role is all, api or worker", 2)
-    if role == "all":
-        logs.configure("serve")
-        asyncio.run(_all(host, port, workers, settle))
-        return
-    url = os.environ.get("ZONE9_DATABASE_URL")
-    if not url:
+    if role != "all" and not os.environ.get("ZONE9_DATABASE_URL"):
         raise CommandError("--role api and --role worker need ZONE9_DATABASE_URL", 2)
-    logs.configure(role)
-    if role == "api":
-        from zone9.cli.processes import api  # here: a worker needs no web server
-
+    logs.configure("serve")
+    roles = []
+    if role != "worker":
         _check_port(host, port)
-        api(url, key_file(), host, port)
-    else:
-        from zone9.cli.processes import worker
-
-        worker(url, key_file(), settle)
+        roles.append(Role("api", ("-m", "zone9.cli.processes", "api", host, str(port))))
+    if role != "api":
+        names = [f"worker-{number}" for number in range(1, workers + 1)]
+        roles += [Role(name, ("-m", "zone9.cli.processes", name, str(settle))) for name in names]
+    address = None if role == "worker" else _address(host, port)
+    asyncio.run(_serve(roles, address, new_token=new_token))
 
 
 def key_file() -> Path:
@@ -59,59 +62,125 @@ def key_file() -> Path:
     return Path(os.environ.get("ZONE9_KEY_FILE") or data_directory() / "sealing.key")
 
 
-async def _all(host: str, port: int, workers: int, settle: float) -> None:
-    _check_port(host, port)
-    directory = data_directory()
-    directory.mkdir(parents=True, exist_ok=True)
-    url, embedded = os.environ.get("ZONE9_DATABASE_URL"), None
-    if not url:
-        print("starting the embedded PostgreSQL …", file=sys.stderr)
-        embedded = EmbeddedPostgres(directory / "postgresql")
-        url = embedded.url
-    try:
-        await asyncio.to_thread(migrate, url)
+async def _serve(roles: list[Role], address: str | None, *, new_token: bool) -> None:
+    end = asyncio.Event()
+    on_ending(end)
+    async with _database() as url:
+        if end.is_set():
+            return
         Sealer.from_file(key_file())
         database = Database(url, size=2)
         try:
-            await _first_start(database, host, port)
-            roles = [Role("api", ("serve", "--role", "api", "--host", host, "--port", str(port)))]
-            roles += [
-                Role(f"worker-{number}", ("serve", "--role", "worker", "--settle", str(settle)))
-                for number in range(1, workers + 1)
-            ]
+            told = await _tokens(database, address, new_token=new_token)
+            print("\n".join([f"zone9 is at {address}" if address else "zone9 works", *told]), flush=True)
+
+            async def count(name: str, code: int, restarts: int) -> None:
+                await _count(database, name, code, restarts)
+
             environment = {**os.environ, "ZONE9_DATABASE_URL": url, "ZONE9_KEY_FILE": str(key_file())}
-            supervisor = Supervisor(roles, environment, lambda name, code: _count(database, name, code))
-            await supervisor.run()
+            await Supervisor(roles, environment, count, end).run()
         finally:
             await database.close()
-    finally:
-        if embedded is not None:
-            embedded.stop()
 
 
-async def _first_start(database: Database, host: str, port: int) -> None:
-    """Makes the installation and the first administrator's token, which is shown this once."""
-    from zone9.store import installation, tokens
+@contextlib.asynccontextmanager
+async def _database() -> AsyncIterator[str]:
+    """Yields the address of a database at the newest version, and stops what it started."""
+    directory = data_directory()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"cannot use {directory}: {error.strerror}", 1) from None
+    if url := os.environ.get("ZONE9_DATABASE_URL"):
+        await asyncio.to_thread(_migrate, url)
+        yield url
+        return
+    with _alone(directory):
+        first = not (directory / "postgresql" / "PG_VERSION").exists()
+        _progress(
+            f"starting the embedded PostgreSQL in {directory / 'postgresql'}{' (new)' if first else ''}"
+        )
+        embedded = await asyncio.to_thread(EmbeddedPostgres, directory / "postgresql")
+        try:
+            _progress("bringing the database to the newest version")
+            await asyncio.to_thread(_migrate, embedded.url)
+            yield embedded.url
+        finally:
+            await asyncio.to_thread(embedded.stop)
+
+
+def _migrate(url: str) -> None:
+    """Raises Never or Unreachable with a sentence for whoever started it, which never holds the address."""
+    from alembic.util import CommandError as AlembicError  # here: only a start needs it
+    from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+    try:
+        migrate(url)
+    except OperationalError as error:
+        lines = str(error.orig or error).strip().splitlines()
+        raise Unreachable(
+            f"the database does not answer: {lines[0] if lines else 'no reason given'}"
+        ) from None
+    except AlembicError:
+        raise Never("the database was made by a newer zone9; start that one") from None
+    except SQLAlchemyError as error:
+        raise Never(f"ZONE9_DATABASE_URL cannot be used ({type(error).__name__})") from None
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Holds the data directory: two servers on one embedded database would stop it under each other."""
+    try:
+        handle = os.open(directory / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise CommandError(f"cannot use {directory}: {error.strerror}", 1) from None
+    with os.fdopen(handle, "r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CommandError(
+                f"zone9 already runs on {directory} (process {lock.read().strip()})", 1
+            ) from None
+        lock.seek(0)
+        lock.truncate()
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+async def _tokens(database: Database, address: str | None, *, new_token: bool) -> list[str]:
+    """Makes the installation and, the first time or when asked, an administrator's token; returns what to say."""
+    from zone9.store import installation, tokens  # here: the command line as a whole has no use for them
 
     await installation.ensure(database)
-    address = f"http://{'127.0.0.1' if host in {'0.0.0.0', '::'} else host}:{port}"
-    token = await tokens.first(database)
-    if token is not None:
-        kept = write_config(address, token)
-        print(
-            f"zone9 is at {address}\nthe first token (shown once): {token}\nthe command line finds it in {kept}"
-        )
-    else:
-        print(f"zone9 is at {address}")
-    sys.stdout.flush()
+    token, which = await tokens.first(database), "the first token"
+    if token is None and new_token:
+        async with database.begin() as connection:
+            _row, token = await tokens.create(connection, name="recovered", role="admin", project=None)
+        which = "a new token"
+    if token is None:
+        return []
+    told = [f"{which} (shown once): {token}"]
+    if address is not None:
+        try:
+            told.append(f"the command line finds it in {write_config(address, token)}")
+        except OSError as error:
+            told.append(f"the command line's file could not be written: {error.strerror}")
+    return told
 
 
-async def _count(database: Database, role: str, code: int) -> None:
+async def _count(database: Database, role: str, code: int, restarts: int) -> None:
     """Counts a restart where every process can see it: in the change sequence."""
     from zone9.store.waking import emit
 
     async with database.begin() as connection:
-        await emit(connection, "process", project=None, resource=None, data={"role": role, "exit": code})
+        data: dict[str, object] = {"role": role, "exit": code, "restarts": restarts}
+        await emit(connection, "process", project=None, resource=None, data=data)
+
+
+def _address(host: str, port: int) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"
 
 
 def _check_port(host: str, port: int) -> None:
@@ -122,6 +191,10 @@ def _check_port(host: str, port: int) -> None:
             probe.bind((host, port))
     except OSError as error:
         raise CommandError(f"cannot listen on {host}:{port}: {error.strerror}", 1) from None
+
+
+def _progress(what: str) -> None:
+    print(f"{what} …", file=sys.stderr, flush=True)
 
 
 def openapi() -> None:

@@ -1,6 +1,7 @@
 """Child processes of `zone9 serve`: each that ends is started again after a pause, and counted.
 
 They die with their parent, however it ends: the kernel is asked for it (PR_SET_PDEATHSIG) before they begin.
+The pause doubles to half a minute while a child keeps ending, and is short again after a minute without trouble.
 """
 
 import asyncio
@@ -18,12 +19,13 @@ import structlog
 log = structlog.get_logger("zone9.supervise")
 
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS, PATIENCE = 0.5, 30.0, 60.0, 15.0
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Is one kind of child: its name and its arguments after `python -m zone9.cli`."""
+    """Is one child: its name, and its arguments after `python`."""
 
     name: str
     arguments: tuple[str, ...]
@@ -33,63 +35,83 @@ class Supervisor:
     """Keeps one process for each role, until `end` is set."""
 
     def __init__(
-        self, roles: list[Role], environment: dict[str, str], restarted: Callable[[str, int], Awaitable[None]]
+        self,
+        roles: list[Role],
+        environment: dict[str, str],
+        restarted: Callable[[str, int, int], Awaitable[None]],
+        end: asyncio.Event,
     ) -> None:
         self._roles = roles
         self._environment = environment
         self._restarted = restarted
-        self.end = asyncio.Event()
+        self._end = end
 
     async def run(self) -> None:
-        """Supervises until SIGINT, SIGTERM or `end`."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.end.set)
+        """Supervises until it is told to end; returns when no child is left."""
         async with asyncio.TaskGroup() as group:
             for role in self._roles:
                 group.create_task(self._keep(role))
 
     async def _keep(self, role: Role) -> None:
-        pause, ended = FIRST_PAUSE, asyncio.create_task(self.end.wait())
-        while not self.end.is_set():
+        pause, restarts, ended = FIRST_PAUSE, 0, asyncio.create_task(self._end.wait())
+        while not self._end.is_set():
             began = time.monotonic()
             child = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-m",
-                "zone9.cli",
                 *role.arguments,
                 env=self._environment,
                 stdin=asyncio.subprocess.DEVNULL,
-                preexec_fn=die_with_parent,
-                start_new_session=True,
+                preexec_fn=die_with(os.getpid(), signal.SIGKILL),
+                start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends them in order
             )
-            log.info("started", role=role.name, pid=child.pid)
+            log.info("started", role=role.name, pid=child.pid, restarts=restarts)
             waiting = asyncio.create_task(child.wait())
             await asyncio.wait({waiting, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if self.end.is_set():
+            if self._end.is_set():
                 await _finish(child, waiting)
                 return
-            steady = time.monotonic() - began > STEADY_SECONDS
-            pause = FIRST_PAUSE if steady else min(pause * 2, LONGEST_PAUSE)
-            log.error("ended by itself", role=role.name, pid=child.pid, exit=child.returncode, pause=pause)
-            with contextlib.suppress(Exception):
-                await self._restarted(role.name, child.returncode or 0)
+            restarts += 1
+            pause = FIRST_PAUSE if time.monotonic() - began > STEADY_SECONDS else pause
+            log.error(
+                "ended by itself",
+                role=role.name,
+                pid=child.pid,
+                exit=child.returncode,
+                restarts=restarts,
+                pause=pause,
+            )
+            with contextlib.suppress(Exception):  # counting must not end what it counts
+                await self._restarted(role.name, child.returncode or 0, restarts)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.end.wait(), pause)
+                await asyncio.wait_for(self._end.wait(), pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
 
 async def _finish(child: asyncio.subprocess.Process, waiting: "asyncio.Task[int]") -> None:
     with contextlib.suppress(ProcessLookupError):
         child.terminate()
     try:
-        await asyncio.wait_for(waiting, PATIENCE)
+        await asyncio.wait_for(asyncio.shield(waiting), PATIENCE)
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
-        await child.wait()
+        await waiting
 
 
-def die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:  # the parent ended between fork and prctl
-        os._exit(1)
+def on_ending(end: asyncio.Event) -> None:
+    """Sets `end` at SIGINT, SIGTERM and SIGHUP, from now on."""
+    loop = asyncio.get_running_loop()
+    for number in ENDINGS:
+        loop.add_signal_handler(number, end.set)
+
+
+def die_with(parent: int, number: signal.Signals) -> Callable[[], None]:
+    """Returns what a child does between fork and exec, so that it gets `number` when `parent` ends."""
+    prctl = ctypes.CDLL(None).prctl
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, int(number))
+        if os.getppid() != parent:  # it ended between fork and prctl
+            os._exit(1)
+
+    return ask

