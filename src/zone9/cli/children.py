@@ -11,13 +11,12 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from zone9.cli.client import Api, CommandError, config_file, write_config
+from zone9.cli.client import Api, CommandError, write_config
 from zone9.cli.supervise import die_with
 
 PATIENCE = 120.0
@@ -72,6 +71,7 @@ def zone9(place: Place) -> Iterator[tuple[Api, list[str]]]:
         if kept is None:
             told += [next(lines), next(lines)]
             kept = told[1].rsplit(" ", 1)[1]
+            _keep_token(place, kept)
         else:
             told.append(f"the command line has its token in {write_config(url, kept)}")
         api = Api(url, kept)
@@ -83,18 +83,15 @@ def zone9(place: Place) -> Iterator[tuple[Api, list[str]]]:
 
 
 def _kept_token(place: Place) -> str | None:
-    """Returns the token that an earlier run left; a zone9 with new data knows it no more."""
-    if (
-        not place.lasting
-        or not config_file().exists()
-        or not (place.data / "postgresql" / "PG_VERSION").exists()
-    ):
-        return None
-    try:
-        token = tomllib.loads(config_file().read_text()).get("token")
-    except (OSError, ValueError):
-        return None
-    return token if isinstance(token, str) else None
+    """Returns the token that an earlier run left beside its data."""
+    file = place.data / "demo.token"
+    return file.read_text().strip() if place.lasting and file.exists() else None
+
+
+def _keep_token(place: Place, token: str) -> None:
+    handle = os.open(place.data / "demo.token", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(f"{token}\n")
 
 
 @contextlib.contextmanager

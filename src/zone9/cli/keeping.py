@@ -5,6 +5,7 @@ kept; tasks, faults and the request log begin anew, and so do certificate and to
 """
 
 import asyncio
+import fcntl
 import os
 from pathlib import Path
 
@@ -22,8 +23,16 @@ class Kept:
     """Is the file of one sandbox."""
 
     def __init__(self, path: Path) -> None:
+        """Raises CommandError when another sandbox keeps its cluster there."""
         self._path = path
         self._last = b""
+        try:
+            self._lock = path.with_suffix(".lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandError(f"another sandbox keeps its cluster in {path}", 1) from None
+        except OSError as error:
+            raise CommandError(f"cannot write beside {path}: {error.strerror}", 1) from None
 
     def restore(self, sandbox: Sandbox) -> bool:
         """Fills a fresh sandbox from the file; False when there is none. Raises CommandError for a damaged one."""

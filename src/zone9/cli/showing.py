@@ -14,6 +14,7 @@ from rich.table import Table
 
 from zone9.cli import output
 from zone9.cli.client import Api
+from zone9.wiring import registry
 
 PATIENCE = 120.0
 SETTLED = {"applied", "failed", "missing", "duplicate", "pending_restart", "oscillating"}
@@ -55,6 +56,7 @@ class Household:
         self._api = api
         self._lines: list[Line] = []
         self._live: Live | None = None
+        self._outside = {product.collection for product in registry().values() if product.outside}
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
@@ -78,6 +80,8 @@ class Household:
             answer = self._api.send("POST", path, {"name": name, "spec": dict(spec)})
         elif renew:
             answer = self._api.send("PATCH", f"{path}/{name}", {"spec": dict(spec)})
+        elif collection not in self._outside:
+            answer = {"resource": there[0], "job": None}
         else:
             # What was measured before the last end is history: a fresh look is asked for.
             answer = self._api.send("POST", f"{path}/{name}/reconcile", {})
