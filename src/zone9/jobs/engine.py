@@ -32,6 +32,7 @@ class Pace:
     beat: float = BEAT_SECONDS
     stalled: float = STALLED_SECONDS
     sweep: float = 0.5
+    poll: float = 1.0
     concurrency: int = 40
 
 
@@ -69,7 +70,7 @@ class Engine:
                         queues=[QUEUE],
                         concurrency=self.pace.concurrency,
                         wait=True,
-                        fetch_job_polling_interval=1.0,
+                        fetch_job_polling_interval=self.pace.poll,
                         update_heartbeat_interval=self.pace.beat,
                         stalled_worker_timeout=self.pace.stalled * 3,
                         delete_jobs="always",

@@ -4,6 +4,7 @@ Its data and socket lie in one directory that only its user can enter; nothing l
 root, it runs as a user of its own (`pgserver`), made at the first start.
 """
 
+import atexit
 import fcntl
 import os
 import pwd
@@ -63,6 +64,8 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         self._server.stop()
+        # The wheel would tidy up once more at exit, when the directory may be gone.
+        atexit.unregister(self._server._cleanup)  # noqa: SLF001
 
 
 class _Lock:

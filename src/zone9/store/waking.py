@@ -18,12 +18,18 @@ DEFER = """
 SELECT procrastinate_defer_jobs_v1(ARRAY(
     SELECT ROW(:queue, :task, 0, CASE WHEN :locked THEN :prefix || one END, NULL,
                jsonb_build_object(CAST(:name AS text), one), NULL)::procrastinate_job_to_defer_v1
-    FROM unnest(CAST(:ids AS text[])) AS one))
+    FROM unnest(CAST(:ids AS text[])) AS one
+    WHERE NOT :locked OR NOT EXISTS (SELECT FROM procrastinate_jobs AS waiting
+                                     WHERE waiting.lock = :prefix || one AND waiting.status = 'todo')))
 """
 
 
 async def defer_reconcile(connection: AsyncConnection, ids: Iterable[str]) -> None:
-    """Defers one run for each resource; `lock` gives each resource one running task at a time."""
+    """Defers one run for each resource; `lock` gives each resource one running task at a time.
+
+    Where a task is waiting already, that one will see what is new. To be safe the caller has raised `wake_seq` in
+    this transaction: a run that ended before that had taken its task out of the queue, and any later one sees it.
+    """
     if listed := list(ids):
         await rows(
             connection,
