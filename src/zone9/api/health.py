@@ -74,6 +74,14 @@ class _Counted(Collector):
         for kind, convergence, health, number in self._counts.resources:
             resources.add_metric([kind, convergence, health], number)
         yield resources
+        restarts = GaugeMetricFamily(
+            "zone9_process_restarts",
+            "processes that ended by themselves and were started again, as far back as events are kept",
+            labels=["role"],
+        )
+        for role, number in self._counts.restarts:
+            restarts.add_metric([role], number)
+        yield restarts
         yield GaugeMetricFamily(
             "zone9_overdue",
             "resources that nobody has looked at for a minute after their time",

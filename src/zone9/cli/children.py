@@ -20,7 +20,6 @@ from zone9.cli.client import Api, CommandError, write_config
 from zone9.cli.supervise import die_with
 
 PATIENCE = 120.0
-PORT = 8009
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ def sandbox(place: Place, qemu: bool | None) -> Iterator[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def zone9(place: Place) -> Iterator[tuple[Api, list[str]]]:
-    """Yields the API of a running zone9, and what to tell people about it."""
-    port = PORT if place.lasting and _is_free(PORT) else _free_port()
+def zone9(place: Place, wanted: int) -> Iterator[tuple[Api, list[str]]]:
+    """Yields the API of a running zone9 at the wanted port or a free one, and what to tell people about it."""
+    port = wanted if place.lasting and _is_free(wanted) else _free_port()
     url = f"http://127.0.0.1:{port}"
     kept = _kept_token(place)
     arguments = ["serve", "--port", str(port), "--settle", "2"]

@@ -42,6 +42,9 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="in the data directory, and go on serving afterwards")
     ] = False,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="with --serve; a free one when it is taken")
+    ] = 8009,
     qemu: Annotated[
         bool | None, typer.Option("--qemu/--no-qemu", help="real guests; the default is where QEMU is")
     ] = None,
@@ -58,7 +61,7 @@ def demo(
         sandbox = stack.enter_context(children.sandbox(place, qemu))
         print(f"a Proxmox sandbox is at {sandbox['url']} ({sandbox['why']})", flush=True)
         print("starting zone9 on the embedded PostgreSQL …", file=sys.stderr, flush=True)
-        api, told = stack.enter_context(children.zone9(place))
+        api, told = stack.enter_context(children.zone9(place, port))
         print(told[0], flush=True)
         if drop_write:
             _drop(sandbox["control_url"])

@@ -28,11 +28,16 @@ class Kept:
         self._last = b""
         try:
             self._lock = path.with_suffix(".lock").open("w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CommandError(f"another sandbox keeps its cluster in {path}", 1) from None
         except OSError as error:
             raise CommandError(f"cannot write beside {path}: {error.strerror}", 1) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise CommandError(f"another sandbox keeps its cluster in {path}", 1) from None
+
+    def close(self) -> None:
+        self._lock.close()
 
     def restore(self, sandbox: Sandbox) -> bool:
         """Fills a fresh sandbox from the file; False when there is none. Raises CommandError for a damaged one."""

@@ -53,8 +53,8 @@ async def _serve(nodes: int, qemu: bool | None, keep: Path | None, *, as_json: b
     from zone9.cli.keeping import Kept
     from zone9.sandbox import serve
 
-    guests, why = await real_guests(qemu)
     kept = None if keep is None else Kept(keep)
+    guests, why = await real_guests(qemu)
 
     def ready(one: "Sandbox") -> None:
         told = {
@@ -82,6 +82,8 @@ async def _serve(nodes: int, qemu: bool | None, keep: Path | None, *, as_json: b
     finally:
         if guests is not None:
             await guests.close()
+        if kept is not None:
+            kept.close()
 
 
 async def real_guests(wanted: bool | None) -> tuple["Guests | None", str]:

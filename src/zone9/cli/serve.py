@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 
 from zone9.base.errors import Never, Unreachable
@@ -26,6 +27,8 @@ from zone9.cli.supervise import Role, Supervisor, on_ending
 from zone9.store.database import Database
 from zone9.store.embedded import EmbeddedPostgres, data_directory
 from zone9.store.migrate import migrate
+
+log = structlog.get_logger("zone9.serve")
 
 
 def serve(
@@ -193,8 +196,12 @@ def _check_port(host: str, port: int) -> None:
         raise CommandError(f"cannot listen on {host}:{port}: {error.strerror}", 1) from None
 
 
-def _progress(what: str) -> None:
-    print(f"{what} …", file=sys.stderr, flush=True)
+def _progress(what: str, **more: object) -> None:
+    """Says what a slow start is at: to people as a line, else as a line of log."""
+    if sys.stderr.isatty():
+        print(f"{what} …", file=sys.stderr, flush=True)
+    else:
+        log.info(what, **more)
 
 
 def openapi() -> None:

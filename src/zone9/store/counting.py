@@ -27,6 +27,7 @@ class Counts:
     jobs: tuple[tuple[str, str, int], ...]
     resources: tuple[tuple[str, str, str, int], ...]
     due: int
+    restarts: tuple[tuple[str, int], ...]
 
 
 async def counts(database: Database) -> Counts:
@@ -60,6 +61,12 @@ async def counts(database: Database) -> Counts:
             WHERE phase <> 'deleted' AND next_reconcile_at <= z9_now() - interval '60 seconds'
             """,
         )
+        restarts = await rows(
+            connection,
+            """
+            SELECT data ->> 'role' AS role, count(*) AS n FROM events WHERE kind = 'process' GROUP BY 1 ORDER BY 1
+            """,
+        )
     return Counts(
         tuple(
             Convergence(
@@ -72,4 +79,5 @@ async def counts(database: Database) -> Counts:
         tuple((one["kind"], one["status"], int(one["n"])) for one in jobs),
         tuple((one["kind"], one["convergence"], one["health"], int(one["n"])) for one in resources),
         int(due[0]["n"]),
+        tuple((one["role"], int(one["n"])) for one in restarts),
     )
