@@ -3,30 +3,38 @@
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zone9.base.errors import Refused
-from zone9.store.database import row
+from zone9.store.database import row, run
 
 
 async def check(connection: AsyncConnection, *, project: str | None, kind: str) -> None:
     """Raises Refused when the project has more of a kind than it may; the row that is asked for counts."""
     if project is None:
         return
-    found = await row(
+    project_row = await row(
         connection,
-        """
-        SELECT (p.quota ->> :kind)::int AS most,
-               (SELECT count(*) FROM resources r WHERE r.project = p.id AND r.kind = :kind AND r.phase <> 'deleted') AS has
-        FROM projects p WHERE p.id = :project
-        """,
+        "SELECT CAST(quota ->> :kind AS int) AS most FROM projects WHERE id = :id",
+        id=project,
+        kind=kind,
+    )
+    if project_row is None:
+        raise Refused("there is no such project", code="project_not_found", status=404)
+    most = project_row["most"]
+    if most is None:
+        return
+    # Creates of a limited kind go one after the other: those that are not committed yet must count too.
+    await run(connection, "SELECT pg_advisory_xact_lock(hashtext('quota:' || :project))", project=project)
+    counted = await row(
+        connection,
+        "SELECT count(*) AS n FROM resources WHERE project = :project AND kind = :kind AND phase <> 'deleted'",
         project=project,
         kind=kind,
     )
-    if found is None:
-        raise Refused("there is no such project", code="project_not_found", status=404)
-    if found["most"] is not None and found["has"] > found["most"]:
+    assert counted is not None
+    if counted["n"] > most:
         raise Refused(
-            f"the project's quota is {found['most']} of kind {kind}",
+            f"the project's quota is {most} of kind {kind}",
             code="quota_reached",
             status=409,
-            most=found["most"],
+            most=most,
             kind=kind,
         )
