@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 ZONE9 := PYTHONPATH=src $(BIN)/python -m zone9.cli
 # The first of these that runs and is new enough; PYTHON=… names another.
 CANDIDATES := $(PYTHON) python3.11 python3 python3.12 python3.13
-COMPILE := $(BIN)/pip-compile -q --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host \
+COMPILE := $(BIN)/pip-compile -q --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	--strip-extras --no-annotate --no-header
 # Counts what pip fetches, since a quiet pip looks like one that hangs.
 COUNTED := awk '/^Collecting/ { n++; if (n % 10 == 0) { printf " %d", n; fflush() } } /^ERROR|^error/ { print } \
@@ -31,7 +31,7 @@ packages:
 
 unit: $(VENV)/dev.stamp
 	@echo "tests that live on the database, on Debian's PostgreSQL 15"
-	@ZONE9_TEST_POSTGRES=debian $(BIN)/pytest -n 2 tests/store tests/jobs tests/reconcile
+	@ZONE9_TEST_POSTGRES=debian $(BIN)/pytest -n 2 $(wildcard tests/store tests/jobs tests/reconcile)
 	@echo "all tests, on the embedded PostgreSQL"
 	@$(BIN)/pytest -n 2
 

@@ -136,7 +136,9 @@ def _go_on(told: list[str], sandbox: dict[str, Any], place: children.Place) -> N
 
 def _drop(control_url: str) -> None:
     """Tells the sandbox to answer configuration writes as if they were done, and to do nothing."""
-    control_port(control_url, "POST", "/faults", {"kind": "silent_noop", "method": "PUT", "path": "*/config"})
+    control_port(
+        control_url, "POST", "/faults", {"kind": "silent_noop", "method": "WRITE", "path": "*/config"}
+    )
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

@@ -152,9 +152,10 @@ def _change(
         output.ended(job)
     if not session.json:
         resource = answer["resource"]
+        created = method == "POST" and path.count("/") == 2
         done = (
             say("nothing to do")
-            if job is None
+            if job is None and not created
             else say("is at version {version}, read back", version=resource["intent_version"])
         )
         if method == "DELETE" and job is not None:

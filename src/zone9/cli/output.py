@@ -17,8 +17,9 @@ OPEN = {"queued", "running", "waiting"}
 
 
 def console() -> Console:
-    # Into a pipe, nothing is cut to a terminal's width.
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 400)
+    # Into a pipe, nothing is cut to a terminal's width. A fingerprint's `:AB:` is no emoji, a name's `[b]` no style.
+    width = None if sys.stdout.isatty() else 400
+    return Console(highlight=False, soft_wrap=True, emoji=False, markup=False, width=width)
 
 
 def show_json(value: Any) -> None:
