@@ -4,6 +4,7 @@ The internal half of an error goes to the log with the request's id, and never o
 """
 
 import http
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,6 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
 
 from zone9.api import turkish
 from zone9.base.errors import Later, Problem, Refused
@@ -183,11 +183,11 @@ def install(app: FastAPI) -> None:
 
 
 def _allowed(app: FastAPI, request: Request) -> list[str]:
-    """Returns the methods of all routes with this path: the framework names those of the first one alone."""
+    """Returns the methods of this path by our own document: the framework names those of one route alone."""
     methods: set[str] = set()
-    for route in app.router.routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
+    for path, operations in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), request.url.path):
+            methods |= {method.upper() for method in operations}
     return sorted(methods)
 
 
