@@ -51,6 +51,7 @@ DETAIL = {
     "not_found": "Böyle bir şey yok.",
     "other_project": "Bu anahtar başka bir proje için.",
     "other_region": "Seçilen kaynak başka bir bölgede.",
+    "path_too_long": "Veri dizininin yolu çok uzun; ZONE9_DATA ile daha kısa bir yol seçin.",
     "postgresql_too_old": "PostgreSQL 15 veya daha yenisi gerekir.",
     "problem": "Bir sorun oluştu.",
     "project_needed": "Bir proje adı verin.",
