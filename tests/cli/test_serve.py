@@ -113,7 +113,7 @@ def test_one_data_directory_has_one_zone9(started: list[Command], tmp_path: Path
     taken = run(tmp_path, "serve", "--port", str(port))
 
     assert second.returncode == taken.returncode == 1
-    assert one_line(second.stderr).startswith("zone9: zone9 already runs on")
+    assert one_line(second.stderr).startswith("zone9: another zone9 runs on")
     assert one_line(taken.stderr) == f"zone9: cannot listen on 127.0.0.1:{port}: Address already in use"
     assert zone9.child.poll() is None
 

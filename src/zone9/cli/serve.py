@@ -142,7 +142,7 @@ def _alone(directory: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise CommandError(
-                f"zone9 already runs on {directory} (process {lock.read().strip()})", 1
+                f"another zone9 runs on {directory} (process {lock.read().strip()})", 1
             ) from None
         lock.seek(0)
         lock.truncate()
