@@ -19,6 +19,7 @@ from zone9.products.servers.product import Servers
 from zone9.pve.client import Client, Endpoint
 from zone9.pve.driver import RegionDriver
 from zone9.reconcile.asking import Asking
+from zone9.reconcile.children import Children
 from zone9.reconcile.loop import Loop
 from zone9.reconcile.measuring import Measuring
 from zone9.reconcile.passes import Passes
@@ -129,7 +130,7 @@ def compose(
         products=products,
         drivers=drivers,
         store=store,
-        loop=Loop(store, products, drivers),
+        loop=Loop(store, products, drivers, Children(database, products, sealer)),
         measuring=Measuring(store, products, drivers),
         asking=Asking(database, products, sealer, epoch),
         passes=Passes(database, drivers, holder, every=pass_seconds),

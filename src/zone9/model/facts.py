@@ -81,6 +81,21 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildState:
+    """Is a child as its parent sees it; `applied` means that its newest version was read back."""
+
+    id: str
+    kind: str
+    name: str
+    key: str
+    owner_version: int | None
+    phase: Phase
+    applied: bool
+    health: str
+    observed: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """Is what the store knows of a resource's own work when a look begins; `at` is the database's time then."""
 
@@ -88,6 +103,7 @@ class Recorded:
     facts: Mapping[str, Any]
     open_writes: tuple["WriteRecord", ...]
     last: Mapping[str, "WriteRecord"]
+    children: tuple[ChildState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

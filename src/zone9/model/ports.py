@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from zone9.base.errors import FieldProblem
-from zone9.model.facts import Intent, WriteRecord
+from zone9.model.facts import ChildState, Intent, WriteRecord
 from zone9.model.plans import Plan, Step
 
 
@@ -75,6 +75,10 @@ class Work(Protocol):
 
     def last_write(self, *steps: str) -> WriteRecord | None:
         """Returns the youngest closed write of these steps."""
+
+    @property
+    def children(self) -> tuple[ChildState, ...]:
+        """The children that this resource's earlier plans asked for."""
 
     async def record(self, **facts: Any) -> None: ...
 

@@ -127,6 +127,7 @@ class Asking(Requests):
         product = self._product(kind, scope)
         before = await self._find(connection, scope, product, ref)
         self._check_match(before, if_match, None, None)
+        refuse_owned(before)
         if before.phase is Phase.DELETING:
             return Answer(
                 before.id, before.version, await self._job_for(connection, before, scope, kind="delete")
@@ -174,6 +175,7 @@ class Asking(Requests):
         cause: str,
         dry_run: bool,
     ) -> Answer:
+        refuse_owned(before)
         if before.phase is Phase.DELETING:
             raise Refused(f"{before.name} is being deleted", code="deleting", status=409, name=before.name)
         if wrong := product.problems(before.spec, asked):
@@ -316,4 +318,15 @@ class Asking(Requests):
             version=before.version,
             etag=current,
             diff=diff,
+        )
+
+
+def refuse_owned(intent: Intent) -> None:
+    """Raises Refused for a part of a composite product: it changes by its owner alone."""
+    if intent.owner is not None:
+        raise Refused(
+            f"{intent.name} is a part of another resource and changes with it",
+            code="owned",
+            status=409,
+            name=intent.name,
         )

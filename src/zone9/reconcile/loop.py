@@ -9,7 +9,7 @@ row, a slot or a lock. An exception that is not one of ours leaves everything as
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from zone9.model.plans import Plan, Step
 from zone9.model.ports import Product
 from zone9.model.states import Phase
 from zone9.reconcile import verdicts
+from zone9.reconcile.children import Children, waiting_for
 from zone9.reconcile.work import Drivers, LoopWork
 from zone9.store import runs
 from zone9.store.runs import FenceLost, Run, RunStore
@@ -51,12 +52,14 @@ class Loop:
         store: RunStore,
         registry: Mapping[str, Product],
         drivers: Drivers,
+        children: Children,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.store = store
         self.registry = registry
         self.drivers = drivers
+        self.children = children
         self._sleep = sleep
 
     async def run(self, resource: str) -> None:
@@ -85,6 +88,8 @@ class Loop:
                 if done is not None and plan.steps and repeats(done, plan.steps[0]):
                     measured = await self._read_back(product, run, work, done)
                     plan = measured.plan
+                if (parts := await self._parts(run, work, plan)) is not None:
+                    return await self._conclude(product, run, work, replace(measured, plan=parts))
                 if not plan.steps or run.intent.given_up_version == run.intent.version:
                     return await self._conclude(product, run, work, measured)
                 step = plan.steps[0]
@@ -109,6 +114,27 @@ class Loop:
                 "zone9 has a fault here; its log says more", code="internal_error", internal=repr(error)
             )
             return await self._come_back(product, run, measured, ours)
+
+    async def _parts(self, run: Run, work: LoopWork, plan: Plan) -> Plan | None:
+        """Brings the children to what the plan wants; returns a plan that waits for them where nothing else is to do.
+
+        A plan that is refused or waits for something else leaves them alone; a deletion removes them first.
+        """
+        if not (plan.children or work.children) or plan.refusal is not None or plan.wait is not None:
+            return None
+        there = await self.children.sync(self.store, run, plan.children)
+        if plan.steps:
+            return None
+        wait = waiting_for(run.intent, plan.children, there)
+        if wait is None:
+            wanting = next((one for one in there if one.health not in {"ok", "unknown"}), None)
+            if wanting is None:
+                return None
+            message = Message(
+                "child_wanting", f"its part {wanting.name} is {wanting.health}", {"name": wanting.name}
+            )
+            return replace(plan, health="degraded", health_message=message)
+        return replace(plan, wait=wait, gone=False)
 
     async def _measure(self, product: Product, run: Run, work: LoopWork) -> Measured:
         at = await work.look()

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from zone9.base.errors import Later, Never, Problem
-from zone9.model.facts import Recorded, WriteRecord
+from zone9.model.facts import ChildState, Recorded, WriteRecord
 from zone9.model.plans import Step
 from zone9.model.ports import Permit
 from zone9.pve.errors import HotplugProblem, NotConnected, UnknownOutcome
@@ -84,6 +84,11 @@ class LoopWork:
     def open_writes(self) -> tuple[WriteRecord, ...]:
         assert self._recorded is not None, "a look begins with look()"
         return self._recorded.open_writes
+
+    @property
+    def children(self) -> tuple[ChildState, ...]:
+        assert self._recorded is not None, "a look begins with look()"
+        return self._recorded.children
 
     def last_write(self, *steps: str) -> WriteRecord | None:
         assert self._recorded is not None, "a look begins with look()"

@@ -20,7 +20,7 @@ from zone9.store import allocations
 from zone9.store.database import Database, as_json, row, run
 from zone9.store.intents import load_for_change, needs_of, open_job, record_version, supersede
 from zone9.store.rows import INTENT_COLUMNS, intent_of
-from zone9.store.waking import emit
+from zone9.store.waking import emit, wake
 from zone9.store.writes import Writes, add_step
 
 NET_SECONDS = 60.0
@@ -289,6 +289,9 @@ class RunStore(Writes):
             )
             if gone:
                 await bury(connection, run_.intent)
+            if run_.intent.owner is not None:
+                # What its part has come to is news to a composite product.
+                await wake(connection, [run_.intent.owner])
             if run_.job is not None and job_status is not None:
                 await end_job(connection, run_, job_status, needs=needs, error=error, verdict=verdict)
             return True

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from zone9.base.errors import Later
 from zone9.base.ids import new_id
 from zone9.model.facts import Recorded, WriteRecord
+from zone9.store import children
 from zone9.store.database import Database, Row, as_json, row, rows, run
 from zone9.store.rows import WRITE_COLUMNS, write_of
 from zone9.store.waking import wake
@@ -157,7 +158,12 @@ class Writes:
         """Returns what is known of the resource's own work: facts, open writes, and the last write of each step."""
         async with self.database.begin() as connection:
             found = await row(
-                connection, "SELECT z9_now() AS at, facts FROM resources WHERE id = :id", id=resource
+                connection,
+                """
+                SELECT z9_now() AS at, facts, EXISTS (SELECT FROM resources c WHERE c.owner = r.id) AS composite
+                FROM resources r WHERE id = :id
+                """,
+                id=resource,
             )
             assert found is not None, "a resource's row is never removed"
             records = await rows(
@@ -176,6 +182,7 @@ class Writes:
                 facts=dict(found["facts"]),
                 open_writes=tuple(one for one in all_ if one.outcome is None),
                 last={one.step: one for one in all_ if one.outcome is not None},
+                children=await children.of(connection, resource) if found["composite"] else (),
             )
 
     async def note(self, job: str | None, text: str) -> None:
