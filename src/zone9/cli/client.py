@@ -27,6 +27,16 @@ def config_file() -> Path:
     return Path(home) / "zone9" / "cli.toml"
 
 
+def _kept() -> dict[str, Any]:
+    path = config_file()
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path} cannot be read: {error}", 2) from None
+
+
 def write_config(url: str, token: str) -> Path:
     """Writes the address and a token, readable by this user alone."""
     path = config_file()
@@ -55,9 +65,7 @@ class Api:
         token = os.environ.get("ZONE9_TOKEN")
         url = url or os.environ.get("ZONE9_URL")
         if url is None or token is None:
-            kept: dict[str, Any] = {}
-            if config_file().exists():
-                kept = tomllib.loads(config_file().read_text())
+            kept = _kept()
             url, token = url or kept.get("url"), token or kept.get("token")
         if not url or not token:
             raise CommandError(

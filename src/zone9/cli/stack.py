@@ -54,17 +54,20 @@ def read(file: Path) -> list[dict[str, Any]]:
     kinds = registry()
     seen: set[tuple[str, str]] = set()
     for number, one in enumerate(loaded):
+        where = f"{file}: entry {number + 1}"
         if (
             not isinstance(one, dict)
             or set(one) != {"kind", "name", "spec"}
+            or not isinstance(one["kind"], str)
+            or not isinstance(one["name"], str)
             or not isinstance(one["spec"], dict)
         ):
-            raise CommandError(f"{file}: entry {number + 1} is not kind, name, spec", 2)
+            raise CommandError(f"{where} is not kind, name, spec", 2)
         if one["kind"] not in kinds:
-            raise CommandError(f"{file}: entry {number + 1}: there is no kind {one['kind']}", 2)
-        key = (one["kind"], str(one["name"]))
+            raise CommandError(f"{where}: there is no kind {one['kind']}", 2)
+        key = (one["kind"], one["name"])
         if key in seen:
-            raise CommandError(f"{file}: entry {number + 1}: {one['kind']} {one['name']} is there twice", 2)
+            raise CommandError(f"{where}: {one['kind']} {one['name']} is there twice", 2)
         seen.add(key)
     return loaded
 
