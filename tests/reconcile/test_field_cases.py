@@ -304,3 +304,25 @@ async def test_verify_only_reads_and_keeps_the_list(world: World) -> None:
     assert len(job["evidence"]["reads"]) >= 4
     assert all(one.startswith("GET ") for one in job["evidence"]["reads"])
     assert world.writes()[before:] == []
+
+
+async def test_a_lost_restart_is_found_though_the_databases_clock_is_an_hour_ahead_of_the_nodes(
+    world: World,
+) -> None:
+    answer = await world.server(networks=[])
+    made = await world.settle(answer.resource)
+    await world.pass_time(3600)
+    world.sandbox.faults.add("lose_answer", "POST", "*/status/reboot", times=1)
+    found = await world.settle((await world.act("web1", "restart")).resource)
+    assert (found["convergence"], found["applied_version"]) == ("applied", 2)
+    assert vm_of(world, made).starts == 2, "made once, restarted once"
+
+
+async def test_the_task_of_a_restart_a_moment_ago_does_not_stand_for_the_next_one(world: World) -> None:
+    answer = await world.server(networks=[])
+    made = await world.settle(answer.resource)
+    await world.settle((await world.act("web1", "restart")).resource)
+    world.sandbox.faults.add("drop_before", "POST", "*/status/reboot", times=1)
+    found = await world.settle((await world.act("web1", "restart")).resource)
+    assert found["applied_version"] == 3
+    assert vm_of(world, made).starts == 3, "made once, restarted twice"

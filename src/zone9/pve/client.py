@@ -145,6 +145,10 @@ class Client:
         """Seconds by which the last answering node's clock is ahead of ours; its header has whole seconds."""
         return self._shared.skew
 
+    def node_now(self) -> float:
+        """Seconds since 1970 by the clock of the node that answered last."""
+        return self._wall() + (self._shared.skew or 0.0)
+
     @property
     def witness(self) -> str:
         """The address that answered last."""

@@ -48,7 +48,7 @@ async def settle_open(driver: RegionDriver, work: Work, place: Place) -> Outcome
             await _by_task(driver, work, write, write.upid, outcome)
         elif write.step == "clone":
             await _lost_clone(driver, work, write, place, outcome)
-        elif (upid := await _search(driver, write, place)) is not None:
+        elif (upid := await _search(driver, work, write)) is not None:
             await work.sent(write, upid)
             await _by_task(driver, work, write, upid, outcome)
         elif write.step == "configure" and not write.request.get("task"):
@@ -97,7 +97,7 @@ def _settle(work: Work, write: WriteRecord, what: str, exit_text: str | None, ou
         outcome.powered_off = True
 
 
-async def _search(driver: RegionDriver, write: WriteRecord, place: Place) -> str | None:
+async def _search(driver: RegionDriver, work: Work, write: WriteRecord) -> str | None:
     """Finds the task of a write whose answer was lost: ours, of its type, on this VM, begun since."""
     kind = TASK_TYPES.get(write.step)
     if kind is None:
@@ -110,6 +110,13 @@ async def _search(driver: RegionDriver, write: WriteRecord, place: Place) -> str
         vmid=int(write.target),
         user=driver.token_id,
     )
+    known = work.last_write(write.step)
+    if known is not None and known.upid is not None:
+        # A task of an earlier write of the same step, a moment ago, is not this one's.
+        before = tasks.Upid.parse(known.upid)
+        rows = tuple(
+            row for row in rows if row.upid.text != before.text and row.upid.starttime >= before.starttime
+        )
     return rows[-1].upid.text if rows else None
 
 
@@ -158,5 +165,8 @@ async def _lost_clone(
 
 
 def _since(driver: RegionDriver, write: WriteRecord) -> int:
-    """Returns when the write was opened, by the node's clock, with room for whole seconds."""
-    return int(write.opened_at.timestamp() + (driver.client.last_date_skew or 0.0)) - SKEW_ALLOWANCE
+    """Returns when the write was opened, by the node's clock, with room for whole seconds.
+
+    The age is by the database's clock alone and "now" by the node's: no two clocks are ever mixed.
+    """
+    return int(driver.client.node_now() - write.age_seconds) - SKEW_ALLOWANCE
