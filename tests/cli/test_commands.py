@@ -1,7 +1,10 @@
 """The command line against a served zone9: what it prints, how it exits, and that an error is one line."""
 
+import ast
 import json
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,8 @@ import pytest
 
 from served import Served, serving
 from zone9.cli import client
-from zone9.cli.app import run
+from zone9.cli.app import COMMANDS, KINDS, run
+from zone9.wiring import registry
 
 CREATE = (
     "server",
@@ -263,6 +267,17 @@ def test_wrong_usage_exits_2_with_one_line(
     code, _, err = cli(*arguments)
     assert code == 2, err
     one_line(err)
+
+
+def test_the_help_names_every_kind_and_imports_no_driver(cli: Cli) -> None:
+    assert list(KINDS) == list(registry())
+    looked = "import sys; from zone9.cli.app import run; run(['--help']); print(sorted(sys.modules), file=sys.stderr)"
+    told = subprocess.run([sys.executable, "-c", looked], capture_output=True, text=True, check=True)
+    assert all(name in told.stdout for name in COMMANDS)
+    assert not {"sqlalchemy", "psycopg", "procrastinate", "fastapi"} & set(ast.literal_eval(told.stderr))
+    for name in COMMANDS:
+        code, out, _ = cli(name, "--help")
+        assert (code, f" {name} " in out, "completion" in out) == (0, True, False), out
 
 
 def test_nobody_there_exits_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,52 @@
 """The command line, put together; every error becomes one line and an exit code, never a traceback."""
 
+import functools
 import sys
 from typing import Annotated
 
 import typer
 
-from zone9.base.errors import Later, Problem
-from zone9.cli import demo, kinds, more, sandbox, serve, stack
+from zone9.base.errors import Later as ComesLater
+from zone9.base.errors import Problem
 from zone9.cli.client import CommandError
 from zone9.cli.context import Session
-from zone9.wiring import registry
+from zone9.cli.lazy import Later, group
+
+# By hand, so that the help costs nothing; a test compares them with the registry of products.
+KINDS = {
+    "region": "regions: Proxmox clusters",
+    "plan": "plans: sizes of servers",
+    "image": "images: what servers are cloned from",
+    "ssh-key": "SSH keys",
+    "network": "networks and their addresses",
+    "server": "servers",
+}
+
+
+def _of_kind(kind: str) -> typer.Typer:
+    from zone9.cli import kinds  # here: see `lazy`
+    from zone9.wiring import registry
+
+    return kinds.commands(registry()[kind])
+
+
+COMMANDS = {
+    **{kind: Later(told, functools.partial(_of_kind, kind)) for kind, told in KINDS.items()},
+    "job": Later("jobs: list, show, watch, cancel", "zone9.cli.more:jobs"),
+    "token": Later("API tokens", "zone9.cli.more:tokens"),
+    "project": Later("projects", "zone9.cli.more:projects"),
+    "events": Later("Follows what changes, a line each.", "zone9.cli.more:events"),
+    "apply": Later(
+        "Asks for everything in a file, and waits until it was read back.", "zone9.cli.stack:apply"
+    ),
+    "serve": Later("Serves until it is told to stop.", "zone9.cli.serve:serve"),
+    "openapi": Later("Prints the API's OpenAPI document.", "zone9.cli.serve:openapi"),
+    "demo": Later("Shows a server being asked for and read back, against a sandbox.", "zone9.cli.demo:demo"),
+    "sandbox": Later("a Proxmox to try zone9 against", "zone9.cli.sandbox:app"),
+}
 
 app = typer.Typer(
+    cls=group(COMMANDS),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,19 +68,6 @@ def common(
     ctx.call_on_close(session.close)
 
 
-for product in registry().values():
-    app.add_typer(kinds.commands(product), name=product.kind)
-app.add_typer(more.jobs, name="job")
-app.add_typer(more.tokens, name="token")
-app.add_typer(more.projects, name="project")
-app.command("events")(more.events)
-app.command("apply")(stack.apply)
-app.command("serve")(serve.serve)
-app.command("openapi")(serve.openapi)
-app.command("demo")(demo.demo)
-app.add_typer(sandbox.app, name="sandbox")
-
-
 def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
     try:
@@ -53,12 +75,14 @@ def run(arguments: list[str]) -> int:
     except CommandError as error:
         return _line(error.line, error.code)
     except Problem as error:
-        return _line(error.public, 4 if isinstance(error, Later) else 1)
+        return _line(error.public, 4 if isinstance(error, ComesLater) else 1)
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - see below
         # Typer's own errors (usage, missing arguments, abort) carry their sentence and exit code.
         shown = getattr(error, "format_message", None)
+        if shown is not None and not shown():
+            return 2  # nothing was asked: the help was printed
         if shown is not None:
             return _line(str(shown()), int(getattr(error, "exit_code", 2)))
         if type(error).__name__ in {"Abort", "Exit"}:
