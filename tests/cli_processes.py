@@ -2,14 +2,16 @@
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -128,3 +130,11 @@ def page(url: str) -> str | None:
             return answer.read().decode()
     except (OSError, urllib.error.URLError):
         return None
+
+
+def open_directory() -> Iterator[Path]:
+    """Yields a directory that the embedded PostgreSQL's own user can enter; pytest's are closed to all others."""
+    directory = Path(tempfile.mkdtemp(prefix="z9-cli-"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
