@@ -60,6 +60,22 @@ def test_a_killed_worker_is_started_again_and_counted(started: list[Command], tm
     assert [(line["role"], line["exit"], line["restarts"]) for line in ended] == [("worker-1", -9, 1)]
 
 
+def test_a_killed_database_is_started_again(started: list[Command], tmp_path: Path) -> None:
+    zone9, port = serve(started, tmp_path)
+    eventually(lambda: page(f"http://127.0.0.1:{port}/readyz"))
+    database = zone9.family()[-1]
+    database.kill()
+    assert not gone([database])
+
+    eventually(lambda: '"role": "postgresql", "restarts": 1' in zone9.errors)
+    eventually(lambda: page(f"http://127.0.0.1:{port}/readyz"))
+
+    family = zone9.family()
+    assert family[-1].pid != database.pid
+    assert zone9.end() == 0
+    assert not gone(family)
+
+
 def test_sigterm_leaves_no_process_behind(started: list[Command], tmp_path: Path) -> None:
     zone9, port = serve(started, tmp_path, "--workers", "2")
     eventually(lambda: page(f"http://127.0.0.1:{port}/readyz"))

@@ -30,6 +30,8 @@ from zone9.store.migrate import migrate
 
 log = structlog.get_logger("zone9.serve")
 
+WATCH_SECONDS = 1.0
+
 
 def serve(
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
@@ -107,9 +109,27 @@ async def _database() -> AsyncIterator[str]:
         try:
             _progress("bringing the database to the newest version")
             await asyncio.to_thread(_migrate, embedded.url)
-            yield embedded.url
+            watching = asyncio.create_task(_watch(embedded))
+            try:
+                yield embedded.url
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
         finally:
             await asyncio.to_thread(embedded.stop)
+
+
+async def _watch(embedded: EmbeddedPostgres) -> None:
+    """Starts the embedded PostgreSQL again when somebody has killed it; workers and API wait or come back."""
+    restarts = 0
+    while True:
+        await asyncio.sleep(WATCH_SECONDS)
+        try:
+            if await asyncio.to_thread(embedded.revive):
+                restarts += 1
+                log.error("ended by itself", role="postgresql", restarts=restarts)
+        except Never as error:
+            log.error("database", why=error.public, internal=error.internal)  # noqa: TRY400 - it says enough
 
 
 def _migrate(url: str) -> None:

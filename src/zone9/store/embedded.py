@@ -33,6 +33,7 @@ class EmbeddedPostgres:
     """Starts the server (first time 0.8 s, later 0.13 s) and stops it at the end."""
 
     def __init__(self, directory: Path) -> None:
+        self._stopped = False
         # Where the path is too long, the wheel would put the socket into a directory that anybody can enter.
         if len(os.fsencode((directory / ".s.PGSQL.5432").resolve())) > LONGEST_SOCKET_PATH:
             raise Never(
@@ -62,7 +63,25 @@ class EmbeddedPostgres:
     def url(self) -> str:
         return str(self._server.get_uri())
 
+    def revive(self) -> bool:
+        """Starts the server again if it has ended; tells whether it had. Raises Never when it does not start."""
+        if self._server.get_postmaster_info().is_running():
+            return False
+        try:
+            with self._server._lock:  # noqa: SLF001 - ours, see above
+                if self._stopped:
+                    return False
+                self._server.ensure_postgres_running()
+        except Exception as error:
+            raise Never(
+                "the embedded PostgreSQL does not start again",
+                code="embedded_postgresql",
+                internal=repr(error),
+            ) from error
+        return True
+
     def stop(self) -> None:
+        self._stopped = True
         self._server.stop()
         # The wheel would tidy up once more at exit, when the directory may be gone.
         atexit.unregister(self._server._cleanup)  # noqa: SLF001
