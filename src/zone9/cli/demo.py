@@ -22,6 +22,7 @@ from zone9.cli import children
 from zone9.cli.client import CommandError
 from zone9.cli.sandbox import control_port
 from zone9.cli.showing import Household
+from zone9.cli.supervise import endings
 from zone9.store.embedded import data_directory
 
 PLAN = {"cores": 1, "memory_mib": 128, "disk_gib": 4}
@@ -53,8 +54,8 @@ def demo(
     ] = False,
 ) -> None:
     """Shows intent becoming truth, and lets a stranger check it."""
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGHUP, _end)
+    for number in endings():
+        signal.signal(number, _end)
     with contextlib.ExitStack() as stack:
         place = _lasting() if serve else _passing(stack)
         print("starting a Proxmox sandbox …", file=sys.stderr, flush=True)

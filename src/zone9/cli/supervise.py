@@ -101,8 +101,13 @@ async def _finish(child: asyncio.subprocess.Process, waiting: "asyncio.Task[int]
 def on_ending(end: asyncio.Event) -> None:
     """Sets `end` at SIGINT, SIGTERM and SIGHUP, from now on."""
     loop = asyncio.get_running_loop()
-    for number in ENDINGS:
+    for number in endings():
         loop.add_signal_handler(number, end.set)
+
+
+def endings() -> list[signal.Signals]:
+    """Returns the signals that end a process; under nohup a hang-up is none of them."""
+    return [one for one in ENDINGS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
 
 
 def die_with(parent: int, number: signal.Signals) -> Callable[[], None]:
