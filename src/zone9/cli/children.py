@@ -118,7 +118,7 @@ def _child(
         finally:
             child.terminate()
             try:
-                child.wait(30)
+                child.wait(60)
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
