@@ -17,7 +17,7 @@ import pytest
 
 from world import World
 from zone9.base.backoff import CEILING_SECONDS, delay
-from zone9.base.errors import Later
+from zone9.base.errors import Later, Unreachable
 from zone9.jobs.engine import Engine, Pace
 from zone9.jobs.heart import Heart
 from zone9.store.database import Database, rows, run
@@ -307,3 +307,22 @@ async def test_5_passing_faults_back_off_to_ten_minutes_and_never_end(world: Wor
     job = await world.job(answer.job)
     assert job["status"] == "waiting"
     assert issubclass(FenceLost, Later)
+
+
+async def test_4_a_process_that_stops_inside_a_transaction_does_not_hold_its_rows(world: World) -> None:
+    answer = await world.server(networks=[])
+    stopped = Database(world.zone9.database.url, size=1)
+
+    async def stop_inside() -> None:
+        async with stopped.begin() as connection:
+            await run(connection, "SET LOCAL idle_in_transaction_session_timeout = '1s'")
+            await rows(connection, "SELECT 1 FROM resources WHERE id = :id FOR UPDATE", id=answer.resource)
+            sql = "SELECT reset_val FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
+            assert (await rows(connection, sql))[0]["reset_val"] == "8000"
+            async with asyncio.timeout(10):
+                assert await world.zone9.store.begin(answer.resource) is not None
+            await rows(connection, "SELECT 1")
+
+    with pytest.raises(Unreachable):
+        await stop_inside()
+    await stopped.close()

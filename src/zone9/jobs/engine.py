@@ -15,7 +15,7 @@ import structlog
 from procrastinate.manager import JobManager
 
 from zone9.jobs.heart import BEAT_SECONDS, STALLED_SECONDS, Heart
-from zone9.store.database import Database, rows
+from zone9.store.database import SESSION_OPTIONS, Database, rows
 from zone9.store.migrate import libpq_url
 from zone9.store.waking import QUEUE, RECONCILE, VERIFY, claim_due
 
@@ -51,7 +51,9 @@ class Engine:
         self.database = database
         self.pace = pace or Pace()
         self._heart = heart
-        connector = procrastinate.PsycopgConnector(conninfo=libpq_url(database.url), min_size=2, max_size=6)
+        connector = procrastinate.PsycopgConnector(
+            conninfo=libpq_url(database.url), min_size=2, max_size=6, kwargs={"options": SESSION_OPTIONS}
+        )
         self.app = procrastinate.App(connector=connector)
         self.app.job_manager = _Beating(connector, heart)
         self.app.task(name=RECONCILE, queue=QUEUE)(_task("resource", reconcile))

@@ -19,6 +19,11 @@ from zone9.store.migrate import sync_url
 Row = RowMapping
 
 
+# A process that stops in the middle of a transaction must not hold its rows for longer than others wait before they
+# take its tasks over (10 s): the server ends such a session.
+SESSION_OPTIONS = "-c idle_in_transaction_session_timeout=8s"
+
+
 class Database:
     """Owns the pool: `size` connections, no more, so that a hundred runs do not exhaust the server."""
 
@@ -30,6 +35,7 @@ class Database:
             max_overflow=0,
             pool_timeout=60,
             pool_pre_ping=False,
+            connect_args={"options": SESSION_OPTIONS},
             json_serializer=lambda value: json.dumps(value, default=str, ensure_ascii=False),
         )
 

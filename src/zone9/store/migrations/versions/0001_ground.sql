@@ -189,6 +189,7 @@ CREATE TABLE events (
     at timestamptz NOT NULL DEFAULT z9_now()
 );
 CREATE INDEX events_at ON events (at);
+CREATE INDEX events_order ON events (txid, seq);
 
 -- VMIDs by constraint: an id once used is never used again in its region.
 CREATE TABLE vmids (
