@@ -186,8 +186,7 @@ class Tasks:
         fault = task.fault
         try:
             if fault and fault.hold:
-                task.parked.set()
-                await task.released.wait()
+                await self._held(task)
             if fault and task.undo and (fault.noop or (fault.error is not None and not fault.leave)):
                 task.undo()
             if fault and fault.error is not None and not fault.leave:
@@ -211,6 +210,17 @@ class Tasks:
             self._end(task, interrupted if task.stopping else "unexpected status")
         except Exception as error:
             self._end(task, f"sandbox failure: {error!r}")
+            raise
+
+    @staticmethod
+    async def _held(task: Task) -> None:
+        """Waits to be released; one that is stopped instead cleans up, as any interrupted worker does."""
+        task.parked.set()
+        try:
+            await task.released.wait()
+        except asyncio.CancelledError:
+            if task.stopping and task.undo:
+                task.undo()
             raise
 
     def _end(self, task: Task, exitstatus: str) -> None:
