@@ -9,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
+from zone9.sandbox import inventory
 from zone9.sandbox.answers import PveError
 from zone9.sandbox.operator import Operator
 from zone9.sandbox.state import Vm
@@ -99,6 +100,10 @@ class Control:
             case "POST", ["cluster"]:
                 self._world.cluster.quorate = bool(document.get("quorate", True))
                 return {"quorate": self._world.cluster.quorate}
+            case "POST", ["inventory"]:
+                seed = int(document.pop("seed", 1))
+                inventory.fill(self._world, inventory.Shape(**document), seed)
+                return {"vms": len(self._world.cluster.vms)}
             case "POST", ["operator", deed]:
                 return await self._deed(deed, dict(document))
             case _:

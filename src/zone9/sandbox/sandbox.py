@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from zone9.sandbox import calls, certificate, pvestatd
+from zone9.sandbox import calls, certificate, inventory, pvestatd
 from zone9.sandbox.accounts import ZONE9_ROLE, Accounts
 from zone9.sandbox.clock import Clock
 from zone9.sandbox.control import Control
@@ -170,6 +170,10 @@ class Sandbox:
 
     def add_vm(self, vmid: int, node: str = "", **details: Any) -> Vm:
         return self.stock.add_vm(vmid, node or next(iter(self.cluster.nodes)), **details)
+
+    def add_inventory(self, seed: int = 1, **shape: Any) -> None:
+        """Adds machines that nobody made for a test, by the thousand; `shape` as in `inventory.Shape`."""
+        inventory.fill(self.world, inventory.Shape(**shape), seed)
 
     def add_import(self, name: str, size: int, *, node: str = "", path: Path | None = None) -> str:
         """Puts an image under vmstore:import/ and answers its volume id."""

@@ -140,6 +140,16 @@ class Vm:
 
 
 @dataclass(slots=True)
+class Container:
+    """Is an LXC container, of which only its being there is modelled; `since` is None while it is stopped."""
+
+    vmid: int
+    node: str
+    values: dict[str, str]
+    since: float | None = None
+
+
+@dataclass(slots=True)
 class Pool:
     poolid: str
     comment: str = ""
@@ -154,6 +164,7 @@ class Cluster:
     name: str = "sandbox"
     nodes: dict[str, Node] = field(default_factory=dict)
     vms: dict[int, Vm] = field(default_factory=dict)
+    containers: dict[int, Container] = field(default_factory=dict)
     storages: dict[str, Storage] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
@@ -162,6 +173,10 @@ class Cluster:
     quorate: bool = True
     # Counts what permissions may depend on, so that they can be remembered.
     version: int = 0
+
+    def taken(self, vmid: int) -> bool:
+        """Tells whether a number is in use: VMs and containers share them."""
+        return vmid in self.vms or vmid in self.containers
 
     def pool_of(self, vmid: int) -> str | None:
         return next((pool.poolid for pool in self.pools.values() if vmid in pool.vms), None)

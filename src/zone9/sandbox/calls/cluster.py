@@ -4,6 +4,7 @@ from typing import Any
 
 from zone9.sandbox.answers import PveError, bad, refused
 from zone9.sandbox.call import Call, serves
+from zone9.sandbox.calls import containers
 from zone9.sandbox.state import Node, Pool, Storage
 from zone9.sandbox.vm import rows
 from zone9.sandbox.vm.values import parse_property_string, split_list
@@ -63,6 +64,11 @@ async def resources(call: Call) -> Any:
                 row = rows.resource(call.world, vm, pool=pools.get(vm.vmid))
                 if row is not None:
                     found.append(row)
+        found += [
+            containers.resource(call.world, one, pool=pools.get(one.vmid))
+            for one in cluster.containers.values()
+            if call.may(f"/vms/{one.vmid}", "VM.Audit")
+        ]
     if wanted in {None, "node"}:
         found += [_node_row(call, node) for node in cluster.nodes.values()]
     if wanted in {None, "storage"}:
@@ -176,13 +182,13 @@ async def status(call: Call) -> Any:
 
 @serves("GET", "/cluster/nextid")
 async def nextid(call: Call) -> Any:
-    vms = call.world.cluster.vms
+    taken = call.world.cluster.taken
     if "vmid" in call.params:
         vmid = int(call.params["vmid"])
-        if vmid in vms:
+        if taken(vmid):
             raise refused(vmid=f"VM {vmid} already exists")
         return str(vmid)
-    return str(next(vmid for vmid in range(100, 10**9) if vmid not in vms))
+    return str(next(vmid for vmid in range(100, 10**9) if not taken(vmid)))
 
 
 @serves("GET", "/cluster/options")
@@ -286,6 +292,8 @@ async def pool_members(call: Call) -> Any:
     if pool is None:
         raise PveError(f"pool '{call.params['poolid']}' does not exist")
     known = [rows.resource(call.world, cluster.vms[vmid]) for vmid in pool.vms if vmid in cluster.vms]
+    held = [cluster.containers[vmid] for vmid in pool.vms if vmid in cluster.containers]
+    known += [containers.resource(call.world, one) for one in held]
     members = [{k: v for k, v in row.items() if k not in {"tags", "pool"}} for row in known if row]
     return {
         "poolid": pool.poolid,

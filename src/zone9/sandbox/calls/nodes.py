@@ -104,9 +104,8 @@ async def dns(call: Call) -> Any:
 
 
 @serves("GET", f"{NODE}/services")
-@serves("GET", f"{NODE}/lxc")
 async def nothing(call: Call) -> Any:
-    """There are no containers here, and no services to show."""
+    """There are no services to show."""
     return []
 
 

@@ -50,7 +50,8 @@ async def clone(call: Call) -> Any:
         raise PveError(f"snapshot '{name}' does not exist")
     full = bool(call.params["full"]) if "full" in call.params else not source.is_template
     plan = _plan(call, source, full=full, target=target)
-    if newid in world.cluster.vms:
+    # What a container's number answers was not recorded; a container takes its number all the same.
+    if world.cluster.taken(newid):
         raise PveError(f"unable to create VM {newid}: config file already exists")
     vm = Vm(newid, call.node, ConfigFile(dict(PLACEHOLDER)), world.clock.now())
     world.cluster.vms[newid] = vm

@@ -46,9 +46,10 @@ async def create(call: Call) -> Any:
         values["tags"] = text.unique_tags(values["tags"], style)
     try:
         async with world.locks.hold(vmid, wait=5.0):
-            taken = world.cluster.vms.get(vmid)
+            taken = world.cluster.vms.get(vmid) or world.cluster.containers.get(vmid)
             if taken is not None:
-                raise PveError(f"VM {vmid} already exists on node '{taken.node}'")
+                kind = "VM" if isinstance(taken, Vm) else "CT"  # PVE::Cluster, check_vmid_unused
+                raise PveError(f"{kind} {vmid} already exists on node '{taken.node}'")
             world.cluster.vms[vmid] = vm = Vm(vmid, call.node, ConfigFile(), world.clock.now())
             vm.file.values = {"lock": "create"}
     except PveError as error:
