@@ -94,9 +94,14 @@ class Control:
                     message = f"no node '{name}'"
                     raise BadInput(message)
                 node = self._world.cluster.nodes[name]
+                if document.get("crash"):
+                    await self._operator.crash_node(name)
                 node.online = bool(document.get("online", node.online))
                 node.skew = float(document.get("skew", node.skew))
                 return {"name": name, "online": node.online, "skew": node.skew}
+            case "POST", ["storages", name]:
+                self._operator.fill_storage(name, int(document.get("free", 0)))
+                return {"total": self._world.storage(name).total}
             case "POST", ["cluster"]:
                 self._world.cluster.quorate = bool(document.get("quorate", True))
                 return {"quorate": self._world.cluster.quorate}

@@ -128,6 +128,23 @@ class Operator:
         self._world.spawn(self._world.guests.stop(vmid))
         power.ended(self._world, vm, applied=False)
 
+    async def crash_node(self, name: str) -> None:
+        """Cuts a node's power: its workers leave everything as it lies, its guests are gone, and it is offline."""
+        node = self._world.node(name)
+        node.online = False
+        node.booted_at = self._world.clock.now()
+        for task in [one for one in self._world.tasks.by_upid.values() if one.node == name]:
+            await self._world.tasks.kill(task)
+        for vm in [one for one in self._world.cluster.vms.values() if one.node == name and one.running]:
+            await self._world.guests.stop(vm.vmid)
+            vm.running = None
+
+    def fill_storage(self, name: str, free: int = 0) -> None:
+        """Leaves so many bytes free on a storage, on the node where it has least."""
+        storage = self._world.storage(name)
+        used = [storage.used(node) for node in self._world.cluster.nodes if storage.available_on(node)]
+        storage.total = max(used, default=0) + free
+
     def power_off_inside(self, vmid: int) -> None:
         """Lets a guest shut itself down: to Proxmox it looks like a crash."""
         self.kill_guest(vmid)

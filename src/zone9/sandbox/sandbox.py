@@ -209,6 +209,10 @@ class Sandbox:
     def set_node_online(self, node: str, online: bool) -> None:
         self.cluster.nodes[node].online = online
 
+    async def crash_node(self, node: str) -> None:
+        """Cuts a node's power; `set_node_online` lets it come back, with no VM running."""
+        await self.operator.crash_node(node)
+
     def set_quorate(self, quorate: bool) -> None:
         self.cluster.quorate = quorate
 
