@@ -1,11 +1,11 @@
-"""Runs the benchmarks, or those that are named: `python -m bench [servers lists pickup]`."""
+"""Runs the benchmarks, or those that are named: `python -m bench [servers lists pickup sandbox]`."""
 
 import sys
 
-from bench import lists, pickup, servers
+from bench import lists, pickup, sandbox, servers
 from bench.kit import installation
 
-ALL = {"servers": servers, "lists": lists, "pickup": pickup}
+ALL = {"servers": servers, "lists": lists, "pickup": pickup, "sandbox": sandbox}
 
 
 def main(names: list[str]) -> int:
