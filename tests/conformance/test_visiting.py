@@ -76,6 +76,21 @@ async def test_everything_of_ours_goes_and_nothing_else(sandbox: Sandbox, pve: C
     assert (await tasks.task_status(pve, visit.clones[being_made])).status == "stopped"
 
 
+async def test_a_clone_whose_answer_was_lost_is_waited_for(sandbox: Sandbox, pve: Client) -> None:
+    visit = visit_to(pve)
+    visit.patience = 0.5
+    await visit.begin(pve)
+    sandbox.faults.add("hold_task", "POST", "*/clone")
+    vmid = await clone(pve, visit)
+    del visit.clones[vmid]
+    with pytest.raises(LeftBehind, match=f"^{vmid}: it is not whole, and its task is not known$"):
+        await visit.end(pve)
+    assert vmid in sandbox.vms
+    sandbox.world.tasks.release()
+    await visit.end(pve)
+    assert vmid not in sandbox.vms
+
+
 async def test_a_machine_that_changes_hands_is_not_deleted(sandbox: Sandbox, pve: Client) -> None:
     visit = visit_to(pve)
     await visit.begin(pve)

@@ -89,6 +89,7 @@ class Visit:
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))
     taken: list[int] = field(default_factory=list)
     clones: dict[int, Upid] = field(default_factory=dict)
+    patience: float = PATIENCE
 
     async def begin(self, client: Client) -> None:
         """Finds the template. Raises InUse unless the whole range is free."""
@@ -133,19 +134,31 @@ class Visit:
         if clone is not None and (await tasks.task_status(client, clone)).status == "running":
             await tasks.stop(client, clone, Ours(client, self.node, vmid, None))
             await tasks.wait(client, clone, PATIENCE)
-        found = await vm.read_vm(client, self.node, vmid)
-        if isinstance(found, vm.Placeholder):
-            raise LeftBehind("a config that does not say yet whose it is")
-        if isinstance(found, vm.Absent):
+        found = await self._settled(client, vmid)
+        if found is None:
             return
-        if found.marker != self.marker(vmid):
-            raise LeftBehind(f"it is not ours: {found.marker}")
         where = {"node": self.node, "vmid": vmid}
         if found.running:
             await done(client, lambda: writes.stop(client, permit, **where))
         result = await done(client, lambda: writes.delete(client, permit, **where))
         if not result.ok:
             raise LeftBehind(f"it could not be deleted: {result.exitstatus}")
+
+    async def _settled(self, client: Client, vmid: int) -> vm.VmReading | None:
+        """Waits for a clone whose answer was lost: it can be deleted once it says whose it is and is whole."""
+        end = time.monotonic() + self.patience
+        while True:
+            found = await vm.read_vm(client, self.node, vmid)
+            if isinstance(found, vm.Absent):
+                return None
+            if isinstance(found, vm.VmReading):
+                if found.marker != self.marker(vmid):
+                    raise LeftBehind(f"it is not ours: {found.marker}")
+                if found.lock is None:
+                    return found
+            if time.monotonic() > end:
+                raise LeftBehind("it is not whole, and its task is not known")
+            await asyncio.sleep(0.3)
 
 
 async def done(
