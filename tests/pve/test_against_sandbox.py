@@ -162,6 +162,18 @@ async def test_a_number_that_is_taken(sandbox: Sandbox, pve: Client) -> None:
         await clone(pve)
 
 
+async def test_a_number_that_is_taken_on_another_node_shows_in_the_task(
+    sandbox: Sandbox, pve: Client
+) -> None:
+    sandbox.add_vm(5000, "pve2", name="theirs")
+    digest = sandbox.vms[5000].file.digest
+    result = await clone(pve)
+    assert isinstance(result.error, Exists)
+    assert isinstance(await vm.read_vm(pve, "pve1", 5000), Absent)
+    theirs = await reading(pve, 5000, "pve2")
+    assert (theirs.name, theirs.digest) == ("theirs", digest)
+
+
 async def test_a_digest_that_is_old(sandbox: Sandbox, pve: Client) -> None:
     sandbox.add_vm(101)
     old = (await reading(pve, 101)).digest

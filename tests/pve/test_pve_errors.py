@@ -33,6 +33,7 @@ LOCK_TIMEOUT = "can't lock file '/var/lock/qemu-server/lock-101.conf' - got time
 ANSWERS = [
     ("POST", 500, "unable to create VM 102: config file already exists", Exists),
     ("POST", 500, "unable to create VM 101 - VM 101 already exists on node 'pve1'", Exists),
+    ("POST", 500, "unable to create VM 101 - CT 101 already exists on node 'pve1'", Exists),
     ("PUT", 500, "checksum mismatch (file change by other user?)", DigestMismatch),
     ("PUT", 500, "detected modified configuration - file changed by other user? Try again.", DigestMismatch),
     ("PUT", 500, "VM is locked (backup)", Locked),
@@ -98,6 +99,9 @@ EXITS = [
     ("VM is locked (backup)", Locked),
     ("checksum mismatch (file change by other user?)", DigestMismatch),
     (GONE, NotFound),
+    # Not recorded: the text of PVE::Tools::file_set_contents with pmxcfs's EEXIST.
+    ("close (rename) atomic file '/etc/pve/nodes/pve1/qemu-server/300.conf' failed: File exists", Exists),
+    ("close (rename) atomic file '/etc/pve/storage.cfg' failed: File exists", TaskFailed),
     ("unexpected status", UnknownOutcome),
     ("VM quit/powerdown failed - got timeout", ShutdownTimeout),
     ("shrinking disks is not supported", Rejected),

@@ -109,8 +109,9 @@ async def test_a_container_is_shown_and_takes_its_number(furnished: Sandbox, api
     assert refused.reason == (
         f"unable to create VM {one.vmid} - CT {one.vmid} already exists on node '{one.node}'"
     )
-    clone = await api.ask("POST", "/nodes/pve1/qemu/9000/clone", newid=one.vmid)
-    assert clone.status == 500
+    assert await api.task("POST", "/nodes/pve1/qemu/9000/clone", newid=one.vmid) == (
+        f"close (rename) atomic file '/etc/pve/nodes/pve1/qemu-server/{one.vmid}.conf' failed: File exists"
+    )
     absent = await api.ask("GET", f"/nodes/{one.node}/qemu/{one.vmid}/config")
     assert absent.reason == (
         f"Configuration file 'nodes/{one.node}/qemu-server/{one.vmid}.conf' does not exist"

@@ -169,7 +169,14 @@ _CFS = r"(?:cfs-lock '[^']+' error: |error with cfs lock '[^']+': )?"
 # Whole texts of Proxmox, first match wins. Sources: pve-facts sections 3 and 6, and the recorded answers.
 _TEXTS: tuple[tuple[str, Kind, str | None, str | None], ...] = (
     (r"unable to create VM \d+: config file already exists", Exists, None, None),
-    (r"unable to create VM \d+ - VM \d+ already exists on node '[^']+'", Exists, None, None),
+    (r"unable to create VM \d+ - (?:VM|CT) \d+ already exists on node '[^']+'", Exists, None, None),
+    # A clone to a number that a container, or a VM on another node, has: its task's exit text (API2/Qemu.pm).
+    (
+        r"close \(rename\) atomic file '/etc/pve/nodes/[^/']+/qemu-server/\d+\.conf' failed: File exists",
+        Exists,
+        None,
+        None,
+    ),
     (r"checksum mismatch \(file change by other user\?\)", DigestMismatch, None, None),
     (
         r"detected modified configuration - file changed by other user\? Try again\.",

@@ -50,9 +50,11 @@ async def clone(call: Call) -> Any:
         raise PveError(f"snapshot '{name}' does not exist")
     full = bool(call.params["full"]) if "full" in call.params else not source.is_template
     plan = _plan(call, source, full=full, target=target)
-    # What a container's number answers was not recorded; a container takes its number all the same.
-    if world.cluster.taken(newid):
+    other = world.cluster.vms.get(newid)
+    if other is not None and other.node == call.node:
         raise PveError(f"unable to create VM {newid}: config file already exists")
+    if world.cluster.taken(newid):
+        return call.fork("qmclone", call.vmid, lambda task: _taken_elsewhere(call, task, newid))
     vm = Vm(newid, call.node, ConfigFile(dict(PLACEHOLDER)), world.clock.now())
     world.cluster.vms[newid] = vm
     if pool is not None:
@@ -63,6 +65,14 @@ async def clone(call: Call) -> Any:
         await _work(call, task, source, vm, plan, target=target)
 
     return call.fork("qmclone", call.vmid, worker, undo=lambda: _undo(call, vm, []))
+
+
+async def _taken_elsewhere(call: Call, task: Task, newid: int) -> None:
+    """Fails as pmxcfs does: the API looks for the config on its own node only (API2/Qemu.pm, memdb.c, memdb_rename)."""
+    task.log(f"creating a clone of VM {call.vmid} with ID {newid}")
+    await call.world.clock.sleep(call.world.durations.clone_placeholder)
+    path = f"/etc/pve/nodes/{call.node}/qemu-server/{newid}.conf"
+    raise PveError(f"close (rename) atomic file '{path}' failed: File exists")
 
 
 def _plan(call: Call, source: Vm, *, full: bool, target: str) -> list[tuple[str, bool]]:
