@@ -1,7 +1,6 @@
 """A number of our range that somebody took after the region was attached: left alone, burnt, and the next one taken."""
 
 from world import World
-
 from zone9.sandbox.state import Container
 
 
