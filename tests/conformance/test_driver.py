@@ -1,18 +1,18 @@
 """The driver against a Proxmox: a sandbox of its own, or the real one that `ZONE9_PVE_URL` names; one set of asserts.
 
 A real one needs a template whose guest obeys its power button, with a cloud-init drive and a disk with data in it,
-an active storage for its disks, and tags that are not registered. docs/sandbox.md says how to run it.
+an active storage for its disks, and no rule about tags. docs/sandbox.md says how to run it.
 """
 
 import asyncio
 import os
-import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from visiting import PATIENCE, Place, Visit, done, eventually
+from visited import Machine
+from visiting import PATIENCE, Place, Visit, eventually
 
 from zone9.pve import inventory, propstring, selftest, tasks, vm, writes
 from zone9.pve.client import Client, Endpoint
@@ -25,7 +25,6 @@ from zone9.pve.errors import (
     PveError,
     Rejected,
     ServerFault,
-    ShutdownTimeout,
 )
 from zone9.pve.vm import Absent, Pending, Placeholder, VmReading
 from zone9.sandbox import Durations
@@ -67,74 +66,6 @@ def visit(place: Place) -> Iterator[Visit]:
 async def pve(place: Place) -> AsyncIterator[Client]:
     async with Client(place.endpoint) as made:
         yield made
-
-
-class Machine:
-    """Is one VM of this visit, and its driver's functions with their first arguments given."""
-
-    def __init__(self, pve: Client, visit: Visit, vmid: int) -> None:
-        self.pve, self.visit, self.vmid = pve, visit, vmid
-        self.permit = visit.permit(pve, vmid)
-        self.where: dict[str, Any] = {"node": visit.node, "vmid": vmid}
-        self.absent = f"Configuration file 'nodes/{visit.node}/qemu-server/{vmid}.conf' does not exist"
-
-    async def clone(self, *, full: bool = False) -> tasks.Upid:
-        upid = await writes.clone(
-            self.pve,
-            self.permit,
-            node=self.visit.node,
-            template=self.visit.place.template,
-            newid=self.vmid,
-            name=f"conformance-{self.vmid}",
-            description=self.visit.marker(self.vmid),
-            storage=self.visit.place.storage if full else None,
-            full=full,
-        )
-        assert upid is not None
-        self.visit.clones[self.vmid] = upid
-        return upid
-
-    async def look(self) -> VmReading | Absent | Placeholder:
-        return await vm.read_vm(self.pve, self.visit.node, self.vmid)
-
-    async def read(self) -> VmReading:
-        found = await self.look()
-        assert isinstance(found, VmReading), found
-        assert found.marker == self.visit.marker(self.vmid)
-        return found
-
-    async def put(self, settings: dict[str, Any], *, delete: tuple[str, ...] = ()) -> VmReading:
-        """Writes onto the digest just read, and reads back; again while Proxmox's clean-up has the lock."""
-        end = time.monotonic() + PATIENCE
-        while True:
-            here = await self.read()
-            try:
-                await writes.set_config(
-                    self.pve, self.permit, digest=here.digest, settings=settings, delete=delete, **self.where
-                )
-            except LockTimeout:
-                assert time.monotonic() < end
-                continue
-            return await self.read()
-
-    async def task(self, write: Any, **details: Any) -> tasks.TaskResult:
-        return await done(self.pve, lambda: write(self.pve, self.permit, **self.where, **details))
-
-    async def running(self) -> VmReading:
-        assert (await self.task(writes.start)).ok
-        found = await self.read()
-        assert (found.status, found.qmpstatus) == ("running", "running")
-        return found
-
-    async def off(self, write: Any) -> tasks.TaskResult:
-        """Asks the guest to go, again while it is still booting and does not hear."""
-        for _ in range(6):
-            result = await self.task(write, timeout=30)
-            if result.ok:
-                return result
-            assert isinstance(result.error, ShutdownTimeout), result
-            assert (await self.read()).running
-        raise AssertionError("the guest does not obey its power button")
 
 
 @pytest.fixture

@@ -207,8 +207,11 @@ class _Filling:
 
     def _note(self, name: str) -> str:
         dice = self._dice
-        note = dice.choice(NOTES).format(name=name, who=dice.choice(PEOPLE), number=dice.randint(1, 9999))
-        return note.rstrip()
+        return (
+            dice.choice(NOTES)
+            .format(name=name, who=dice.choice(PEOPLE), number=dice.randint(1, 9999))
+            .rstrip()
+        )
 
     def _near(self, node: str) -> Vm | None:
         there = [template for template in self._templates if template.node == node]
@@ -226,26 +229,24 @@ class _Filling:
         parent: str = "",
     ) -> str:
         """Adds a volume and answers its drive line."""
-        suffix = "qcow2" if store == "vmstore" else "raw"
         name = f"{prefix}-{vmid}-disk-{number}"
         volid = f"{store}:{vmid}/{name}.qcow2" if store == "vmstore" else f"{store}:{name}"
-        if parent:
-            volid = f"{parent}/{vmid}/{name}.qcow2"
-        ctime = EPOCH + self._dice.randrange(YEAR)
-        volume = Volume(volid, "images", suffix, size, ctime, vmid, parent or None)
-        self._world.cluster.storages[store].on(node)[volid] = volume
+        volid = f"{parent}/{vmid}/{name}.qcow2" if parent else volid
+        self._store(node, volid, size, vmid, parent or None)
         return f"{volid},size={text.print_size(size)}"
 
     def _linked(self, template: Vm, vmid: int) -> str:
         base = text.parse_drive(template.config["scsi0"])
-        return self._volume(
-            template.node, "vmstore", vmid, 0, text.parse_size(base["size"]), parent=base["file"]
-        )
+        size = text.parse_size(base["size"])
+        return self._volume(template.node, "vmstore", vmid, 0, size, parent=base["file"])
 
     def _drive(self, node: str, store: str, vmid: int) -> str:
         volid = f"{store}:{vmid}/vm-{vmid}-cloudinit.qcow2"
-        ctime = EPOCH + self._dice.randrange(YEAR)
-        self._world.cluster.storages[store].on(node)[volid] = Volume(
-            volid, "images", "qcow2", 4 << 20, ctime, vmid
-        )
+        self._store(node, volid, 4 << 20, vmid)
         return f"{volid},media=cdrom,size=4M"
+
+    def _store(self, node: str, volid: str, size: int, vmid: int, parent: str | None = None) -> None:
+        suffix = "qcow2" if volid.endswith(".qcow2") else "raw"
+        ctime = EPOCH + self._dice.randrange(YEAR)
+        volume = Volume(volid, "images", suffix, size, ctime, vmid, parent)
+        self._world.cluster.storages[volid.split(":", 1)[0]].on(node)[volid] = volume
