@@ -77,8 +77,7 @@ class _Filling:
     def run(self) -> None:
         cluster, shape = self._world.cluster, self._shape
         cluster.pools.update({pool.poolid: pool for pool in self._pools})
-        for number in range(shape.templates):
-            self._templates.append(self._template(number))
+        self._templates += [self._template(number) for number in range(shape.templates)]
         for number in range(shape.vms):
             self._vm(number)
         for number in range(shape.containers):
@@ -177,7 +176,6 @@ class _Filling:
             "meta": f"creation-qemu={QEMU},ctime={EPOCH + dice.randrange(YEAR)}",
             "name": name,
             "net0": nic,
-            "numa": "0",
             "onboot": str(dice.randint(0, 1)),
             "ostype": "l26",
             "scsihw": "virtio-scsi-single",
