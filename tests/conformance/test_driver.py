@@ -65,6 +65,7 @@ def visit(place: Place) -> Iterator[Visit]:
 @pytest.fixture
 async def pve(place: Place) -> AsyncIterator[Client]:
     async with Client(place.endpoint) as made:
+        await made.get("/version")  # from here on it knows the node's clock
         yield made
 
 
