@@ -107,7 +107,7 @@ def test_the_conformance_runs_where_the_environment_says() -> None:
     options = {"nodes": ("alpha", "beta"), "time_scale": 0.1, "durations": Durations(list_lag=10.0)}
     with SandboxThread(**options) as sandbox:
         sandbox.do(lambda: sandbox.add_storage("fast", content=("images",), path="/srv/fast"))
-        sandbox.do(lambda: sandbox.add_template(777, "beta", disk="1G", used=1 << 30, storage="fast"))
+        sandbox.do(lambda: sandbox.add_template(777, "beta", disk="4G", used=4 << 30, storage="fast"))
         sandbox.do(lambda: sandbox.add_vm(1000, "alpha", name="theirs", running=True))
         before = {vmid: vm.file.digest for vmid, vm in sandbox.vms.items()}
         environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key} | {
