@@ -124,6 +124,7 @@ def test_another_token_can_be_made_by_who_owns_the_data(started: list[Command], 
 
 def test_one_data_directory_has_one_zone9(started: list[Command], tmp_path: Path) -> None:
     zone9, port = serve(started, tmp_path)
+    eventually(lambda: page(f"http://127.0.0.1:{port}/healthz"))
 
     second = run(tmp_path, "serve", "--port", str(free_port()))
     taken = run(tmp_path, "serve", "--port", str(port))
