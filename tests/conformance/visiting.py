@@ -73,8 +73,8 @@ class Ours:
     async def confirm(self) -> None:
         if self.marker is None:
             return
-        found = await vm.read_vm(self.client, self.node, self.vmid, slot_held=True)
-        if isinstance(found, vm.VmReading) and found.marker != self.marker:
+        found = await vm.read_identity(self.client, self.node, self.vmid)
+        if isinstance(found, vm.Identity) and found.marker != self.marker:
             raise LeftBehind(f"VM {self.vmid} is not ours: {found.marker}")
 
     def still_fresh(self) -> None: ...

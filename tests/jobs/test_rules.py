@@ -22,6 +22,7 @@ from zone9.jobs.engine import Engine, Pace
 from zone9.jobs.heart import Heart
 from zone9.store.database import Database, rows, run
 from zone9.store.runs import FenceLost
+from zone9.store.starting import Starting
 from zone9.store.waking import claim_due, defer_reconcile, wake
 
 SOURCE = Path(__file__).parents[2] / "src" / "zone9"
@@ -231,7 +232,7 @@ async def test_4_a_run_that_was_taken_over_can_write_nothing(world: World) -> No
         store.burn(resource, old.fence, region=region, vmid=1, why="x"),
         store.burn_foreign(resource, old.fence, region=region, vmids=(1,)),
         store.change_spec(resource, old.fence, {"power": "off"}, actor="guest", cause="x"),
-        store.start_job(old, kind="apply", step="x"),
+        store.start_job(old, Starting("apply", "x", None)),
         store.refresh(old),
         store.conclude(old, None, observed=None, job_status="failed", delay=None),
         store.open_write(

@@ -1,6 +1,6 @@
 """Cutting: an abort before and after every call to the driver and to the store, one at a time.
 
-Every store call is one transaction, so it is cut at `Database.begin`; every driver call is one `document` (a
+Every store call is one transaction, so it is cut where one opens; every driver call is one `document` (a
 read) or one `write`. A cut is a BaseException that nothing in zone9 catches: to the code it is the end of the
 process. The world is then run again, as another process would.
 """
@@ -63,22 +63,25 @@ async def cutting(world: World, knife: Knife) -> AsyncIterator[None]:
         (await world.all("SELECT id FROM resources WHERE kind = 'region'"))[0]["id"],
     )
     client = (await world.zone9.drivers.of(region)).client
-    begin, document, write = database.begin, client.document, client.write
+    begin, single, document, write = database.begin, database.single, client.document, client.write
 
-    @asynccontextmanager
-    async def cut_begin() -> AsyncIterator[Any]:
-        number = knife.before("store")
-        async with begin() as connection:
-            yield connection
-        knife.after(number)
+    def cut_store(opened: Callable[[], Any]) -> Callable[[], Any]:
+        @asynccontextmanager
+        async def cut_opened() -> AsyncIterator[Any]:
+            number = knife.before("store")
+            async with opened() as connection:
+                yield connection
+            knife.after(number)
 
-    database.begin = cut_begin
+        return cut_opened
+
+    database.begin, database.single = cut_store(begin), cut_store(single)
     client.document = knife.over("read", document)
     client.write = knife.over("write", write)
     try:
         yield
     finally:
-        database.begin, client.document, client.write = begin, document, write
+        database.begin, database.single, client.document, client.write = begin, single, document, write
 
 
 async def settle_under(world: World, resource: str, knife: Knife) -> Any:

@@ -4,7 +4,7 @@ A *product* answers four questions (design section 2): what may be asked, what i
 step is done. The loop, the API and the command line know products through this page alone.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -80,7 +80,15 @@ class Work(Protocol):
     def children(self) -> tuple[ChildState, ...]:
         """The children that this resource's earlier plans asked for."""
 
-    async def record(self, **facts: Any) -> None: ...
+    @property
+    def receipts(self) -> MutableMapping[str, Any]:
+        """What this run itself has seen of tasks that ended, by task id; such a task never changes again."""
+
+    async def record(self, **facts: Any) -> None:
+        """Writes facts down at once, for what is done next."""
+
+    def learn(self, **facts: Any) -> None:
+        """Writes facts down at the end of this look, together with what it settled."""
 
     async def sent(self, write: WriteRecord, upid: str) -> None: ...
 

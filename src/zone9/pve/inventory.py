@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from zone9.base.together import together
 from zone9.pve.client import Client
 
 
@@ -90,8 +91,7 @@ class Changes:
 
 async def read(client: Client) -> Inventory:
     """Makes one pass. Needs Sys.Audit on `/`; raises what reading raises, so a failed pass is no pass."""
-    status = await client.get("/cluster/status")
-    resources = await client.get("/cluster/resources")
+    status, resources = await together(client.get("/cluster/status"), client.get("/cluster/resources"))
     return assemble(status, resources, client.witness)
 
 

@@ -7,11 +7,12 @@ is one answer of one node.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from zone9.base.errors import Later
+from zone9.base.together import together
 from zone9.pve.client import Client, url_path
 from zone9.pve.errors import NotFound
 from zone9.pve.propstring import smbios_fields
@@ -78,6 +79,14 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Is whose a VM is: its uuid, and our line of its description."""
+
+    uuid: str | None
+    marker: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Placeholder:
     """Is a VM being made whose config does not say yet whose it is."""
 
@@ -88,34 +97,46 @@ class Placeholder:
     witness: str = ""
 
 
-async def read_vm(
-    client: Client, node: str, vmid: int, *, slot_held: bool = False
-) -> VmReading | Absent | Placeholder:
-    """Reads a VM on the node where it is thought to be. Raises Later when it keeps changing meanwhile."""
-    path = ("nodes", node, "qemu", vmid)
+async def read_identity(client: Client, node: str, vmid: int) -> Identity | Absent | Placeholder:
+    """Reads whose VM this is, in one request, inside the slot that a permit's `confirm` holds."""
+    config = await _config(client, node, vmid, slot_held=True)
+    if isinstance(config, Absent | Placeholder):
+        return config
+    return Identity(uuid_of(config.get("smbios1")), marker_of(str(config.get("description", ""))))
 
-    async def get(*more: str, **params: Any) -> Any:
-        return await client.get(url_path(*path, *more), node=node, slot_held=slot_held, **params)
+
+async def _config(
+    client: Client, node: str, vmid: int, *, slot_held: bool = False
+) -> dict[str, Any] | Absent | Placeholder:
+    """Reads the config as it runs."""
+    path = url_path("nodes", node, "qemu", vmid, "config")
+    try:
+        config: dict[str, Any] = await client.get(path, node=node, slot_held=slot_held, current=True)
+    except NotFound as error:
+        text = error.words["text"]
+        if text != f"Configuration file 'nodes/{node}/qemu-server/{vmid}.conf' does not exist":
+            raise  # said of another VM or node, so it says nothing about this one
+        return Absent(node, vmid, text, client.witness)
+    lock, description = config.get("lock"), str(config.get("description", ""))
+    if description.strip() == _CLONING or (lock in {"clone", "create"} and marker_of(description) is None):
+        kind: Literal["clone", "create"] = "create" if lock == "create" else "clone"
+        return Placeholder(node, vmid, kind, str(config["digest"]), client.witness)
+    return config
+
+
+async def read_vm(client: Client, node: str, vmid: int) -> VmReading | Absent | Placeholder:
+    """Reads a VM on the node where it is thought to be. Raises Later when it keeps changing meanwhile."""
+
+    def get(*more: str) -> Coroutine[Any, Any, Any]:
+        return client.get(url_path("nodes", node, "qemu", vmid, *more), node=node)
 
     for _look in range(_LOOKS):
-        try:
-            config = await get("config", current=True)
-        except NotFound as error:
-            if (
-                error.words["text"]
-                != f"Configuration file 'nodes/{node}/qemu-server/{vmid}.conf' does not exist"
-            ):
-                raise  # said of another VM or node, so it says nothing about this one
-            return Absent(node, vmid, error.words["text"], client.witness)
+        config = await _config(client, node, vmid)
+        if isinstance(config, Absent | Placeholder):
+            return config
         digest, lock = str(config["digest"]), config.get("lock")
-        description = str(config.get("description", ""))
-        if description.strip() == _CLONING or (
-            lock in {"clone", "create"} and marker_of(description) is None
-        ):
-            return Placeholder(node, vmid, "create" if lock == "create" else "clone", digest, client.witness)
         try:
-            status = await get("status", "current")
-            rows = await get("pending")
+            status, rows = await together(get("status", "current"), get("pending"))
         except NotFound:
             continue  # moved or deleted meanwhile: the config's own answer decides
         if digest != next((str(row.get("value")) for row in rows if row.get("key") == "digest"), None):
@@ -152,9 +173,9 @@ def _pending(rows: list[dict[str, Any]]) -> dict[str, Pending]:
     return changes
 
 
-async def locate(client: Client, vmid: int, *, slot_held: bool = False) -> str | None:
+async def locate(client: Client, vmid: int) -> str | None:
     """Returns the node that lists the VM now. None says only that no visible row has it."""
-    rows = await client.get("/cluster/resources", slot_held=slot_held, type="vm")
+    rows = await client.get("/cluster/resources", type="vm")
     for row in rows:
         if row.get("type") == "qemu" and int(row.get("vmid", 0)) == vmid:
             return str(row["node"])

@@ -76,7 +76,7 @@ class Loop:
         product = self.registry[run.intent.kind]
         if not product.outside:
             return True  # it exists nowhere but here: there is nothing to look at
-        work = LoopWork(self.store, self.drivers, run, job=run.job)
+        work = LoopWork(self.store, self.drivers, run)
         bound = log.bind(resource=run.intent.id, job=run.job, version=run.intent.version)
         measured: Measured | None = None
         try:
@@ -89,31 +89,34 @@ class Loop:
                     measured = await self._read_back(product, run, work, done)
                     plan = measured.plan
                 if (parts := await self._parts(run, work, plan)) is not None:
-                    return await self._conclude(product, run, work, replace(measured, plan=parts))
+                    return await self._conclude(product, work.run, work, replace(measured, plan=parts))
                 if not plan.steps or run.intent.given_up_version == run.intent.version:
-                    return await self._conclude(product, run, work, measured)
+                    return await self._conclude(product, work.run, work, measured)
                 step = plan.steps[0]
-                work.job = await self.store.start_job(run, kind=job_kind(run), step=step.name)
-                run = Run(run.intent, run.fence, run.wake_seq, work.job, run.failures)
-                work.run = run
-                bound.info("step", step=step.name, job=work.job)
-                await product.apply(step, run.intent, measured.truth, work)
+                bound.info("step", step=step.name, job=run.job)
+                work.begin(job_kind(run), step)
+                try:
+                    await product.apply(step, run.intent, measured.truth, work)
+                except Problem:
+                    await work.begun()
+                    raise
+                await work.begun()
                 done = step
             raise Never("the plan does not come to an end", code="endless_plan")
         except FenceLost:
             raise
         except Later as error:
-            return await self._come_back(product, run, measured, error)
+            return await self._come_back(product, work.run, measured, error)
         except Never as error:
             bound.warning("given up", code=error.code, why=error.internal)
-            return await self._give_up(product, run, measured, error)
+            return await self._give_up(product, work.run, measured, error)
         except Exception as error:  # noqa: BLE001 - the job must say it, whatever it is
             # A fault of ours: it is said on the job, and tried again like any other that may pass.
             bound.exception("fault of our own")
             ours = Later(
                 "zone9 has a fault here; its log says more", code="internal_error", internal=repr(error)
             )
-            return await self._come_back(product, run, measured, ours)
+            return await self._come_back(product, work.run, measured, ours)
 
     async def _parts(self, run: Run, work: LoopWork, plan: Plan) -> Plan | None:
         """Brings the children to what the plan wants; returns a plan that waits for them where nothing else is to do.

@@ -33,7 +33,7 @@ class Measuring:
         if begun is None:
             return
         intent, product = begun, self.registry[begun.kind]
-        work = MeasuringWork(self.store, self.drivers, Run(intent, 0, 0, job, 0), job=job)
+        work = MeasuringWork(self.store, self.drivers, Run(intent, 0, 0, job, 0))
         at = await work.look()
         try:
             truth = await product.observe(intent, work)

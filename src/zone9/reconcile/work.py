@@ -7,7 +7,7 @@ what came of it.
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from zone9.model.ports import Permit
 from zone9.pve.errors import HotplugProblem, NotConnected, UnknownOutcome
 from zone9.store import runs
 from zone9.store.runs import Run, RunStore
+from zone9.store.starting import Starting
 from zone9.store.writes import Settled
 
 FRESH_SECONDS = 1.0
@@ -59,9 +60,11 @@ class LoopWork:
     store: RunStore
     drivers: Drivers
     run: Run
-    job: str | None = None
     settled: list[tuple[WriteRecord, str, str | None]] = field(default_factory=list)
+    learnt: dict[str, Any] = field(default_factory=dict)
+    receipts: dict[str, Any] = field(default_factory=dict)
     measuring: bool = False
+    starting: Starting | None = None
     _recorded: Recorded | None = None
     _drivers: dict[str, Any] = field(default_factory=dict)
 
@@ -83,7 +86,8 @@ class LoopWork:
     @property
     def open_writes(self) -> tuple[WriteRecord, ...]:
         assert self._recorded is not None, "a look begins with look()"
-        return self._recorded.open_writes
+        known = {write.id for write, _outcome, _text in self.settled}
+        return tuple(write for write in self._recorded.open_writes if write.id not in known)
 
     @property
     def children(self) -> tuple[ChildState, ...]:
@@ -98,6 +102,9 @@ class LoopWork:
     async def record(self, **facts: Any) -> None:
         await self.store.record(self.run.intent.id, self.run.fence, facts)
 
+    def learn(self, **facts: Any) -> None:
+        self.learnt.update(facts)
+
     async def sent(self, write: WriteRecord, upid: str) -> None:
         await self.store.write_sent(write.id, upid)
 
@@ -105,11 +112,28 @@ class LoopWork:
         self.settled.append((write, outcome, exit_text))
 
     async def flush(self, read_back: Mapping[str, Any], digest: str | None, read_at: datetime) -> None:
-        """Closes what is settled, each with the document read back after it."""
-        while self.settled:
-            write, outcome, exit_text = self.settled[0]
-            await self.store.settle(write, Settled(outcome, exit_text, read_back, digest, read_at))
-            self.settled.pop(0)
+        """Keeps what this look learnt, and closes what is settled, each with the document read back after it."""
+        if not self.settled and not self.learnt:
+            return
+        settlements = [
+            (write, Settled(outcome, exit_text, read_back, digest, read_at))
+            for write, outcome, exit_text in self.settled
+        ]
+        await self.store.keep(self.run.intent.id, self.run.fence, self.learnt, settlements)
+        self.settled.clear()
+        self.learnt.clear()
+
+    def begin(self, kind: str, step: Step) -> None:
+        """Says which step comes next; it is shown with the first thing that it writes down."""
+        self.starting = Starting(kind, step.name, self.run.intent.project)
+
+    async def begun(self) -> None:
+        """Shows the step as begun if it was not shown yet."""
+        if self.starting is not None:
+            self._started(await self.store.start_job(self.run, self.starting))
+
+    def _started(self, job: str | None) -> None:
+        self.starting, self.run = None, replace(self.run, job=job)
 
     async def write(
         self,
@@ -130,14 +154,16 @@ class LoopWork:
         record = await self.store.open_write(
             resource=intent.id,
             fence=self.run.fence,
-            job=self.job,
+            job=self.run.job,
             version=intent.version,
             step=step.name,
             target=target,
             node=node,
             request=request,
             lease=lease,
+            starting=self.starting,
         )
+        self._started(record.job)
 
         async def confirmed() -> None:
             await confirm()
@@ -149,7 +175,7 @@ class LoopWork:
             raise
         except HotplugProblem as error:
             # Part of it was done and the rest is pending: the read-back says which.
-            await self.store.note(self.job, error.internal)
+            await self.store.note(self.run.job, error.internal)
             self.settle(record, "done", error.internal)
             return record, None
         except (NotConnected, Stale, runs.FenceLost) as error:
@@ -174,13 +200,16 @@ class LoopWork:
         await self.store.burn_foreign(self.run.intent.id, self.run.fence, region=region, vmids=vmids)
 
     async def change_spec(self, patch: Mapping[str, Any], *, actor: str, cause: str) -> None:
+        await self.begun()
         await self.store.change_spec(self.run.intent.id, self.run.fence, patch, actor=actor, cause=cause)
 
     async def note(self, text: str) -> None:
-        await self.store.note(self.job, text)
+        await self.begun()
+        await self.store.note(self.run.job, text)
 
     async def progress(self, percent: float | None) -> None:
-        await self.store.progress(self.job, percent)
+        await self.begun()
+        await self.store.progress(self.run.job, percent)
 
 
 @dataclass
@@ -196,6 +225,9 @@ class MeasuringWork(LoopWork):
 
     async def record(self, **facts: Any) -> None:
         """Writes nothing down: facts are the loop's."""
+
+    def learn(self, **facts: Any) -> None:
+        """Keeps nothing: the loop does."""
 
     async def burn_foreign(self, region: str, vmids: tuple[int, ...]) -> None:
         """Burns nothing: the loop does."""

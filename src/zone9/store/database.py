@@ -6,7 +6,7 @@ Every public store call is one transaction on one pooled connection. A lost conn
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from sqlalchemy import RowMapping, text
@@ -39,27 +39,43 @@ class Database:
             json_serializer=lambda value: json.dumps(value, default=str, ensure_ascii=False),
         )
 
+        # For a single statement: PostgreSQL makes it a transaction of its own, without a BEGIN and a COMMIT to send.
+        self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
         """Opens a transaction; it commits at the end and rolls back on any exception."""
-        try:
-            async with self.engine.begin() as connection:
-                yield connection
-        except (OperationalError, InterfaceError) as error:
-            raise Unreachable(
-                "the database does not answer", code="database_unreachable", internal=str(error.orig or error)
-            ) from error
-        except DBAPIError as error:
-            if error.connection_invalidated:
-                raise Unreachable(
-                    "the connection to the database was lost",
-                    code="database_unreachable",
-                    internal=str(error),
-                ) from error
-            raise
+        async with _said(self.engine.begin()) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def single(self) -> AsyncIterator[AsyncConnection]:
+        """Lends a connection for exactly one statement, which is its own transaction."""
+        async with _said(self._single.connect()) as connection:
+            yield connection
 
     async def close(self) -> None:
         await self.engine.dispose()
+
+
+@asynccontextmanager
+async def _said(opened: AbstractAsyncContextManager[AsyncConnection]) -> AsyncIterator[AsyncConnection]:
+    """Says a lost connection as `Unreachable`; any other error stays what it is."""
+    try:
+        async with opened as connection:
+            yield connection
+    except (OperationalError, InterfaceError) as error:
+        raise Unreachable(
+            "the database does not answer", code="database_unreachable", internal=str(error.orig or error)
+        ) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise Unreachable(
+                "the connection to the database was lost",
+                code="database_unreachable",
+                internal=str(error),
+            ) from error
+        raise
 
 
 async def rows(connection: AsyncConnection, sql: str, **values: Any) -> list[Row]:

@@ -14,7 +14,7 @@ from zone9.base.errors import FieldProblem, Refused
 from zone9.base.ids import new_id
 from zone9.base.sealing import Sealer
 from zone9.store import allocations
-from zone9.store.database import row, run
+from zone9.store.database import Row, row, run
 
 
 class Looks:
@@ -87,9 +87,8 @@ class Looks:
         return ref
 
 
-async def open_secret(connection: AsyncConnection, sealer: Sealer, ref: str) -> str:
-    """Opens a sealed secret; the plain value goes to a driver and nowhere else."""
-    found = await row(connection, "SELECT sealed FROM secrets WHERE id = :id", id=ref)
-    if found is None:
+def open_secret(sealer: Sealer, found: Row) -> str:
+    """Opens a row with the columns `ref` and `sealed`; the plain value goes to a driver and nowhere else."""
+    if found["sealed"] is None:
         raise Refused("the secret is gone", code="secret_gone", status=409)
-    return sealer.open(bytes(found["sealed"]), row=ref).decode()
+    return sealer.open(bytes(found["sealed"]), row=found["ref"]).decode()

@@ -49,16 +49,19 @@ async def connection_facts(
     database: Database, region: str, sealer: Sealer, known_version: int | None
 ) -> tuple[int, Mapping[str, Any] | None, str | None]:
     """Returns a region's version, and its spec and opened token when the version is not the known one."""
-    async with database.begin() as connection:
+    async with database.single() as connection:
         found = await row(
             connection,
-            "SELECT intent_version, spec FROM resources WHERE id = :id AND kind = 'region' AND phase <> 'deleted'",
+            """
+            SELECT intent_version, spec, spec ->> 'token_ref' AS ref, secrets.sealed
+            FROM resources LEFT JOIN secrets ON secrets.id = spec ->> 'token_ref'
+            WHERE resources.id = :id AND kind = 'region' AND phase <> 'deleted'
+            """,
             id=region,
         )
-        if found is None:
-            return 0, None, None
-        version = int(found["intent_version"])
-        if version == known_version:
-            return version, None, None
-        spec = found["spec"]
-        return version, dict(spec), await open_secret(connection, sealer, spec["token_ref"])
+    if found is None:
+        return 0, None, None
+    version = int(found["intent_version"])
+    if version == known_version:
+        return version, None, None
+    return version, dict(found["spec"]), open_secret(sealer, found)

@@ -12,19 +12,20 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zone9.base.errors import Later
-from zone9.base.ids import new_id
 from zone9.model.facts import Intent, Message, Verdict
 from zone9.model.ports import Resolved
 from zone9.model.states import Phase
 from zone9.store import allocations
-from zone9.store.database import Database, as_json, row, run
+from zone9.store.database import Database, Row, as_json, row, run
 from zone9.store.endings import bury, end_job, store_verdict
 from zone9.store.intents import load_for_change, needs_of, open_job, record_version, supersede
 from zone9.store.rows import INTENT_COLUMNS, intent_of
-from zone9.store.waking import emit, wake
-from zone9.store.writes import Writes, add_step
+from zone9.store.starting import Starting, start
+from zone9.store.waking import wake
+from zone9.store.writes import Writes, merge_facts
 
 NET_SECONDS = 60.0
+RUN_COLUMNS = f"{INTENT_COLUMNS}, fence, wake_seq, failures"
 
 
 class FenceLost(Later):
@@ -56,32 +57,31 @@ class RunStore(Writes):
             taken = await row(
                 connection,
                 # The next time is the net below the run: whatever becomes of it, somebody looks again.
-                """
+                f"""
                 UPDATE resources SET fence = fence + 1, next_reconcile_at = z9_now() + make_interval(secs => :net)
-                WHERE id = :id AND phase <> 'deleted' RETURNING fence
+                WHERE id = :id AND phase <> 'deleted' RETURNING {RUN_COLUMNS}
                 """,
                 id=resource,
                 net=NET_SECONDS,
             )
-            if taken is None:
-                return None
-            return await self._load(connection, resource, int(taken["fence"]))
+            return None if taken is None else await self._run(connection, taken)
 
     async def refresh(self, run_: Run) -> Run:
         """Loads the newest intent and wake-up; jobs of older versions end `superseded`."""
         async with self.database.begin() as connection:
-            return await self._load(connection, run_.intent.id, run_.fence)
+            found = await row(
+                connection,
+                f"SELECT {RUN_COLUMNS} FROM resources WHERE id = :id FOR UPDATE",
+                id=run_.intent.id,
+            )
+            if found is None or found["fence"] != run_.fence:
+                raise FenceLost("another run has taken over")
+            return await self._run(connection, found)
 
-    async def _load(self, connection: AsyncConnection, resource: str, fence: int) -> Run:
-        found = await row(
-            connection,
-            f"SELECT {INTENT_COLUMNS}, fence, wake_seq, failures FROM resources WHERE id = :id FOR UPDATE",
-            id=resource,
-        )
-        if found is None or found["fence"] != fence:
-            raise FenceLost("another run has taken over")
-        intent = intent_of(found)
-        await supersede(connection, resource=resource, below=intent.version)
+    async def _run(self, connection: AsyncConnection, found: Row) -> Run:
+        """Builds the view of a row that is held; jobs of older versions end, and this version's gets the fence."""
+        intent, fence = intent_of(found), int(found["fence"])
+        await supersede(connection, resource=intent.id, below=intent.version)
         job = await row(
             connection,
             """
@@ -90,7 +90,7 @@ class RunStore(Writes):
                   AND status IN ('queued', 'running', 'waiting') ORDER BY id DESC LIMIT 1)
             RETURNING id
             """,
-            id=resource,
+            id=intent.id,
             version=intent.version,
             fence=fence,
         )
@@ -99,68 +99,29 @@ class RunStore(Writes):
         )
 
     async def check_fence(self, resource: str, fence: int) -> None:
-        """Raises FenceLost when another run has begun."""
-        async with self.database.begin() as connection:
-            await self.hold(connection, resource, fence)
+        """Raises FenceLost when another run has begun. No lock: it would end with this statement."""
+        async with self.database.single() as connection:
+            found = await row(connection, "SELECT fence FROM resources WHERE id = :id", id=resource)
+        if found is None or found["fence"] != fence:
+            raise FenceLost("another run has taken over")
 
-    async def start_job(self, run_: Run, *, kind: str, step: str) -> str:
-        """Marks the job as running, at this step; opens one by `system` when truth changed and nobody had asked."""
+    async def start_job(self, run_: Run, starting: Starting) -> str:
+        """Shows a step as begun that writes nothing by itself; returns its job."""
+        intent = run_.intent
         async with self.database.begin() as connection:
-            await self.hold(connection, run_.intent.id, run_.fence)
-            job = run_.job
-            if job is None:
-                job = new_id("job")
-                await run(
-                    connection,
-                    """
-                    INSERT INTO jobs (id, kind, resource, project, intent_version, actor, attempt)
-                    VALUES (:id, :kind, :resource, :project, :version, 'system', :fence)
-                    """,
-                    id=job,
-                    kind=kind,
-                    resource=run_.intent.id,
-                    project=run_.intent.project,
-                    version=run_.intent.version,
-                    fence=run_.fence,
-                )
-            started = await run(
+            await self.hold(connection, intent.id, run_.fence)
+            return await start(
                 connection,
-                """
-                UPDATE jobs SET status = 'running', needs = NULL, error = NULL,
-                    started_at = coalesce(started_at, z9_now())
-                WHERE id = :id AND status IN ('queued', 'waiting')
-                """,
-                id=job,
+                starting,
+                resource=intent.id,
+                fence=run_.fence,
+                job=run_.job,
+                version=intent.version,
             )
-            await add_step(connection, job, step)
-            await run(
-                connection,
-                """
-                UPDATE resources SET convergence = CASE WHEN phase = 'deleting' THEN 'deleting' ELSE 'applying' END
-                WHERE id = :id AND convergence <> 'applying'
-                """,
-                id=run_.intent.id,
-            )
-            if started:
-                await emit(
-                    connection,
-                    "job",
-                    project=run_.intent.project,
-                    resource=run_.intent.id,
-                    data={"job": job, "status": "running"},
-                )
-            return job
 
     async def record(self, resource: str, fence: int, facts: Mapping[str, Any]) -> None:
         """Merges facts in; a value of None stays as null."""
-        async with self.database.begin() as connection:
-            await self.hold(connection, resource, fence)
-            await run(
-                connection,
-                "UPDATE resources SET facts = facts || CAST(:facts AS jsonb) WHERE id = :id",
-                id=resource,
-                facts=as_json(dict(facts)),
-            )
+        await self.keep(resource, fence, facts, ())
 
     async def place(
         self, resource: str, fence: int, *, region: str, first: int, last: int, facts: Mapping[str, Any]
@@ -171,12 +132,7 @@ class RunStore(Writes):
             vmid = await allocations.take_vmid(
                 connection, region=region, resource=resource, first=first, last=last
             )
-            await run(
-                connection,
-                "UPDATE resources SET facts = facts || CAST(:facts AS jsonb) WHERE id = :id",
-                id=resource,
-                facts=as_json({**facts, "vmid": vmid}),
-            )
+            await merge_facts(connection, resource, {**facts, "vmid": vmid})
             return vmid
 
     async def burn(self, resource: str, fence: int, *, region: str, vmid: int, why: str) -> None:

@@ -94,10 +94,13 @@ async def emit(
     """Appends to the change sequence; listeners get an empty notification and read the rows themselves."""
     await run(
         connection,
-        "INSERT INTO events (kind, project, resource, data) VALUES (:kind, :project, :resource, CAST(:data AS jsonb))",
+        """
+        WITH appended AS (
+            INSERT INTO events (kind, project, resource, data) VALUES (:kind, :project, :resource, CAST(:data AS jsonb)))
+        SELECT pg_notify('z9_events', '')
+        """,
         kind=kind,
         project=project,
         resource=resource,
         data=as_json(data),
     )
-    await run(connection, "SELECT pg_notify('z9_events', '')")

@@ -4,7 +4,7 @@ A record is committed *before* a write leaves for Proxmox, and stays open until 
 crash the next run finds it and asks Proxmox what came of it. Proofs keep an allow-list of keys in clear.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,10 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zone9.base.errors import Later
 from zone9.base.ids import new_id
-from zone9.model.facts import Recorded, WriteRecord
+from zone9.model.facts import ChildState, Recorded, WriteRecord
 from zone9.store import children
 from zone9.store.database import Database, Row, as_json, row, rows, run
 from zone9.store.rows import WRITE_COLUMNS, write_of
+from zone9.store.starting import Starting, start
 from zone9.store.waking import wake
 
 LEASE_SECONDS = 3600
@@ -76,12 +77,20 @@ class Writes:
         node: str,
         request: Mapping[str, Any],
         lease: tuple[str, int] | None,
+        starting: Starting | None = None,
     ) -> WriteRecord:
-        """Commits the record; with `lease` (name, slots) only while a slot is free, else raises LeaseTaken."""
+        """Commits the record; with `lease` (name, slots) only while a slot is free, else raises LeaseTaken.
+
+        `starting` shows the step as begun in the same transaction; the record's job is then the one that was started.
+        """
         async with self.database.begin() as connection:
             await self.hold(connection, resource, fence)
             if lease is not None and not await self._take_slot(connection, resource, *lease):
                 raise LeaseTaken(lease[0])
+            if starting is not None:
+                job = await start(
+                    connection, starting, resource=resource, fence=fence, job=job, version=version
+                )
             made = await row(
                 connection,
                 f"""
@@ -132,58 +141,60 @@ class Writes:
 
     async def write_sent(self, write: str, upid: str) -> None:
         """Records Proxmox's task id before anybody waits for the task."""
-        async with self.database.begin() as connection:
+        async with self.database.single() as connection:
             await run(connection, "UPDATE writes SET upid = :upid WHERE id = :id", id=write, upid=upid)
 
-    async def settle(self, write: WriteRecord, settled: "Settled") -> None:
-        """Closes a record together with its proof, gives its slot back, and wakes whoever waits longest for one."""
+    async def settle(self, write: WriteRecord, settled: Settled) -> None:
+        """Closes a record, gives its slot back, and wakes whoever waits longest for one."""
         async with self.database.begin() as connection:
-            closed = await row(
-                connection,
-                """
-                UPDATE writes SET closed_at = z9_now(), outcome = :outcome, exit_text = :exit_text
-                WHERE id = :id AND closed_at IS NULL RETURNING resource
-                """,
-                id=write.id,
-                outcome=settled.outcome,
-                exit_text=settled.exit_text,
-            )
-            if closed is None:
-                return
-            if settled.read_back is not None:
-                await _add_proof(connection, write, settled)
-            await _free_slots(connection, closed["resource"])
+            await _close(connection, write, settled)
+
+    async def keep(
+        self,
+        resource: str,
+        fence: int,
+        facts: Mapping[str, Any],
+        settlements: Sequence[tuple[WriteRecord, Settled]],
+    ) -> None:
+        """Keeps what one look found out: facts merged in (a value of None stays as null), and closed writes."""
+        async with self.database.begin() as connection:
+            if facts:
+                await self.hold(connection, resource, fence)
+                await merge_facts(connection, resource, facts)
+            for write, settled in settlements:
+                await _close(connection, write, settled)
 
     async def recorded(self, resource: str) -> Recorded:
         """Returns what is known of the resource's own work: facts, open writes, and the last write of each step."""
-        async with self.database.begin() as connection:
-            found = await row(
-                connection,
-                """
-                SELECT z9_now() AS at, facts, EXISTS (SELECT FROM resources c WHERE c.owner = r.id) AS composite
-                FROM resources r WHERE id = :id
-                """,
-                id=resource,
-            )
-            assert found is not None, "a resource's row is never removed"
-            records = await rows(
+        async with self.database.single() as connection:
+            found = await rows(
                 connection,
                 f"""
-                (SELECT {WRITE_COLUMNS} FROM writes WHERE resource = :id AND closed_at IS NULL ORDER BY id)
-                UNION ALL
-                (SELECT DISTINCT ON (step) {WRITE_COLUMNS} FROM writes
-                 WHERE resource = :id AND closed_at IS NOT NULL ORDER BY step, closed_at DESC)
+                WITH records AS (
+                    (SELECT {WRITE_COLUMNS} FROM writes WHERE resource = :id AND closed_at IS NULL)
+                    UNION ALL
+                    (SELECT DISTINCT ON (step) {WRITE_COLUMNS} FROM writes
+                     WHERE resource = :id AND closed_at IS NOT NULL ORDER BY step, closed_at DESC))
+                SELECT z9_now() AS at, r.facts, records.*,
+                       EXISTS (SELECT FROM resources c WHERE c.owner = r.id) AS composite
+                FROM resources r LEFT JOIN records ON true WHERE r.id = :id ORDER BY records.id
                 """,
                 id=resource,
             )
-            all_ = [write_of(one) for one in records]
-            return Recorded(
-                at=found["at"],
-                facts=dict(found["facts"]),
-                open_writes=tuple(one for one in all_ if one.outcome is None),
-                last={one.step: one for one in all_ if one.outcome is not None},
-                children=await children.of(connection, resource) if found["composite"] else (),
-            )
+        assert found, "a resource's row is never removed"
+        first = found[0]
+        parts: tuple[ChildState, ...] = ()
+        if first["composite"]:
+            async with self.database.single() as connection:
+                parts = await children.of(connection, resource)
+        records = [write_of(one) for one in found if one["id"] is not None]
+        return Recorded(
+            at=first["at"],
+            facts=dict(first["facts"]),
+            open_writes=tuple(one for one in records if one.outcome is None),
+            last={one.step: one for one in records if one.outcome is not None},
+            children=parts,
+        )
 
     async def note(self, job: str | None, text: str) -> None:
         """Adds a sentence to the job, once."""
@@ -216,44 +227,40 @@ class Writes:
             )
 
 
-async def add_step(connection: AsyncConnection, job: str, step: str) -> None:
-    """Shows a step as begun, and the one before it as done; the same step again is one line with its tries."""
+async def merge_facts(connection: AsyncConnection, resource: str, facts: Mapping[str, Any]) -> None:
+    """Merges facts into a resource's; a value of None stays as null."""
     await run(
         connection,
-        """
-        UPDATE jobs SET steps = CASE
-            WHEN steps -> -1 ->> 'step' = :step THEN jsonb_set(steps, '{-1}', (steps -> -1)
-                || jsonb_build_object('tries', coalesce((steps -> -1 ->> 'tries')::int, 1) + 1))
-            WHEN jsonb_array_length(steps) > 0 THEN jsonb_set(steps, '{-1}', (steps -> -1) || '{"status": "done"}')
-                || jsonb_build_array(CAST(:line AS jsonb) || jsonb_build_object('at', z9_now()))
-            ELSE jsonb_build_array(CAST(:line AS jsonb) || jsonb_build_object('at', z9_now())) END
-        WHERE id = :id
-        """,
-        id=job,
-        step=step,
-        line=as_json({"step": step, "status": "running", "percent": None}),
+        "UPDATE resources SET facts = facts || CAST(:facts AS jsonb) WHERE id = :id",
+        id=resource,
+        facts=as_json(dict(facts)),
     )
 
 
-async def _add_proof(connection: AsyncConnection, write: WriteRecord, settled: Settled) -> None:
-    await run(
+async def _close(connection: AsyncConnection, write: WriteRecord, settled: Settled) -> None:
+    """Closes a record that is still open, with its proof if something was read back, and frees its slots."""
+    freed = await rows(
         connection,
         """
-        INSERT INTO proofs (id, resource, job, intent_version, step, request, upid, exit_text, read_back, digest, read_at)
-        SELECT :id, resource, job, intent_version, step, request, upid, exit_text,
-               CAST(:read_back AS jsonb), :digest, :read_at
-        FROM writes WHERE id = :write
+        WITH closed AS (
+            UPDATE writes SET closed_at = z9_now(), outcome = :outcome, exit_text = :exit_text
+            WHERE id = :write AND closed_at IS NULL RETURNING *),
+        proven AS (
+            INSERT INTO proofs (id, resource, job, intent_version, step, request, upid, exit_text,
+                                read_back, digest, read_at)
+            SELECT :proof, resource, job, intent_version, step, request, upid, exit_text,
+                   CAST(:read_back AS jsonb), :digest, CAST(:read_at AS timestamptz)
+            FROM closed WHERE CAST(:read_back AS jsonb) IS NOT NULL)
+        DELETE FROM leases USING closed WHERE leases.holder = closed.resource RETURNING leases.name
         """,
-        id=new_id("prf"),
         write=write.id,
-        read_back=as_json(dict(settled.read_back or {})),
+        outcome=settled.outcome,
+        exit_text=settled.exit_text,
+        proof=new_id("prf"),
+        read_back=None if settled.read_back is None else as_json(dict(settled.read_back)),
         digest=settled.digest,
         read_at=settled.read_at,
     )
-
-
-async def _free_slots(connection: AsyncConnection, holder: str) -> None:
-    freed = await rows(connection, "DELETE FROM leases WHERE holder = :holder RETURNING name", holder=holder)
     for lease in freed:
         waiting = await row(
             connection,

@@ -20,7 +20,7 @@ from zone9.pve import inventory, tasks, writes
 from zone9.pve.client import Client
 from zone9.pve.driver import RegionDriver
 from zone9.pve.errors import Exists
-from zone9.pve.vm import Absent, VmReading, read_vm
+from zone9.pve.vm import Absent, Identity, read_identity
 
 
 async def apply(step: Step, intent: Intent, truth: ServerTruth, work: Work) -> None:
@@ -252,19 +252,22 @@ class _Act:
         await self._stay_with(upid)
 
     async def _stay_with(self, upid: str | None) -> None:
-        if upid is not None:
-            await tasks.wait(self._client, upid, self._driver.task_patience)
+        if upid is None:
+            return
+        result = await tasks.wait(self._client, upid, self._driver.task_patience)
+        if result.status == "stopped":
+            self._work.receipts[upid] = result
 
     async def _still_ours(self) -> None:
-        reading = await read_vm(self._client, self._node, self._place.vmid, slot_held=True)
-        if not isinstance(reading, VmReading) or not is_ours(self._place, reading):
+        seen = await read_identity(self._client, self._node, self._place.vmid)
+        if not isinstance(seen, Identity) or not is_ours(self._place, seen):
             raise Later(
                 "the VM is not what it was a moment ago; nothing was sent", code="identity_changed", delay=1.0
             )
 
     async def _still_absent(self) -> None:
-        reading = await read_vm(self._client, self._place.node, self._place.vmid, slot_held=True)
-        if not isinstance(reading, Absent):
+        seen = await read_identity(self._client, self._place.node, self._place.vmid)
+        if not isinstance(seen, Absent):
             raise Exists("the VMID is taken")
 
 

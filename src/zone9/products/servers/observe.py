@@ -8,14 +8,25 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from zone9.base.together import together
 from zone9.model.facts import Intent, WriteRecord
 from zone9.model.ports import Work
 from zone9.products.servers.outcomes import Outcome, settle_open
 from zone9.products.servers.truth import Nic, Place, ServerTruth, Settings
 from zone9.pve import propstring, tasks
-from zone9.pve.client import Client, url_path
+from zone9.pve.client import url_path
 from zone9.pve.driver import RegionDriver
-from zone9.pve.vm import Absent, Pending, Placeholder, VmReading, locate, marker_of, read_vm, uuid_of
+from zone9.pve.vm import (
+    Absent,
+    Identity,
+    Pending,
+    Placeholder,
+    VmReading,
+    locate,
+    marker_of,
+    read_vm,
+    uuid_of,
+)
 
 POWER_STEPS = ("stop", "shutdown", "restart")
 
@@ -32,8 +43,9 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
     if clone_outcome is None:
         last = work.last_write("clone")
         clone_outcome = last.outcome if last is not None and last.target == str(place.vmid) else None
-    reading, node = await _read(driver.client, place)
-    seen = await _seen(driver, place, reading, node)
+    sent_before = clone_outcome is not None or bool(work.open_writes)
+    reading, node, foreign_task = await _read(driver, place, sent_before=sent_before)
+    seen = _seen(place, reading, node)
     deleted = work.last_write("delete")
     off = work.last_write(*POWER_STEPS)
     truth = ServerTruth(
@@ -46,25 +58,33 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
         off_seconds=_off_seconds(off, outcome),
         booted=bool(facts.get("booted")),
         tags_ours=tuple(facts.get("tags_ours") or ()),
+        foreign_task=foreign_task if seen["vm"] == "ours" else None,
         **seen,
     )
-    await _write_down(work, place, facts, truth)
+    _learn(work, place, facts, truth)
     return truth
 
 
-async def _read(client: Client, place: Place) -> tuple[VmReading | Absent | Placeholder, str]:
-    """Reads the VM where it was, or where the cluster lists it now. Absence is the exact answer, twice."""
-    reading = await read_vm(client, place.node, place.vmid)
-    if not isinstance(reading, Absent):
-        return reading, place.node
-    moved = await locate(client, place.vmid)
-    node = moved or place.node
-    return await read_vm(client, node, place.vmid), node
+async def _read(
+    driver: RegionDriver, place: Place, *, sent_before: bool
+) -> tuple[VmReading | Absent | Placeholder, str, str | None]:
+    """Reads the VM where it was, or where the cluster lists it now, and who else is at it there.
+
+    Absence is the exact answer, twice; before anything was ever sent there is nothing that could have moved.
+    """
+    node = place.node
+    reading, foreign = await together(
+        read_vm(driver.client, node, place.vmid), _foreign_task(driver, node, place.vmid)
+    )
+    if isinstance(reading, Absent) and sent_before:
+        node = await locate(driver.client, place.vmid) or node
+        reading, foreign = await together(
+            read_vm(driver.client, node, place.vmid), _foreign_task(driver, node, place.vmid)
+        )
+    return reading, node, foreign
 
 
-async def _seen(
-    driver: RegionDriver, place: Place, reading: VmReading | Absent | Placeholder, node: str
-) -> dict[str, Any]:
+def _seen(place: Place, reading: VmReading | Absent | Placeholder, node: str) -> dict[str, Any]:
     if isinstance(reading, Absent):
         return {"vm": "absent", "node": node, "absent_text": reading.text}
     if isinstance(reading, Placeholder):
@@ -86,11 +106,10 @@ async def _seen(
         "digest": reading.digest,
         "config": dict(reading.config),
         "pending": {key: None if one.deleted else one.value for key, one in reading.pending.items()},
-        "foreign_task": await _foreign_task(driver, node, place.vmid),
     }
 
 
-def is_ours(place: Place, reading: VmReading) -> bool:
+def is_ours(place: Place, reading: VmReading | Identity) -> bool:
     """Tells our VM: by its uuid; until that is set for the first time, by the marker that the clone carried."""
     if reading.uuid == place.uuid:
         return True
@@ -200,7 +219,7 @@ def _off_seconds(last: WriteRecord | None, outcome: Outcome) -> float | None:
     return last.closed_age_seconds
 
 
-async def _write_down(work: Work, place: Place, facts: Mapping[str, Any], truth: ServerTruth) -> None:
+def _learn(work: Work, place: Place, facts: Mapping[str, Any], truth: ServerTruth) -> None:
     """Keeps what later looks need: where the VM is, that it carries its uuid, that it has run."""
     news: dict[str, Any] = {}
     if truth.vm == "ours" and truth.now is not None:
@@ -211,4 +230,4 @@ async def _write_down(work: Work, place: Place, facts: Mapping[str, Any], truth:
         if truth.status == "running" and not facts.get("booted"):
             news["booted"] = True
     if news:
-        await work.record(**news)
+        work.learn(**news)

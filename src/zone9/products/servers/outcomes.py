@@ -63,7 +63,7 @@ async def settle_open(driver: RegionDriver, work: Work, place: Place) -> Outcome
 
 
 async def _by_task(driver: RegionDriver, work: Work, write: WriteRecord, upid: str, outcome: Outcome) -> None:
-    result = await tasks.task_status(driver.client, upid)
+    result = work.receipts.get(upid) or await tasks.task_status(driver.client, upid)
     if result.status == "running":
         outcome.unsettled = Unsettled(
             step=write.step, upid=upid, running=True, text=f"Proxmox is at work: {TASK_TYPES.get(write.step)}"
