@@ -6,13 +6,14 @@ one lock, no queueing lock. Tasks of a dead worker come back through its public 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import procrastinate
 import structlog
-from procrastinate.manager import JobManager
+from procrastinate.jobs import Job, Notification
+from procrastinate.manager import JobManager, NotificationCallback
 
 from zone9.jobs.heart import BEAT_SECONDS, STALLED_SECONDS, Heart
 from zone9.store.database import SESSION_OPTIONS, Database, rows
@@ -55,7 +56,7 @@ class Engine:
             conninfo=libpq_url(database.url), min_size=2, max_size=6, kwargs={"options": SESSION_OPTIONS}
         )
         self.app = procrastinate.App(connector=connector)
-        self.app.job_manager = _Beating(connector, heart)
+        self.app.job_manager = _Manager(connector, heart)
         self.app.task(name=RECONCILE, queue=QUEUE)(_task("resource", reconcile))
         self.app.task(name=VERIFY, queue=QUEUE)(_task("job", verify))
 
@@ -113,17 +114,38 @@ class Engine:
             await asyncio.sleep(min(self.pace.beat, 1.0))
 
 
-class _Beating(JobManager):
-    """Tells our heart of each beat that the database took."""
+class _Manager(JobManager):
+    """Tells our heart of each beat that the database took, and misses no news of a task."""
 
     def __init__(self, connector: Any, heart: Heart | None) -> None:
         super().__init__(connector)
         self._heart = heart
+        self._heard = 0
 
     async def update_heartbeat(self, worker_id: int) -> None:
         await super().update_heartbeat(worker_id)
         if self._heart is not None:
             self._heart.beat()
+
+    async def listen_for_jobs(
+        self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
+    ) -> None:
+        async def hear(*, channel: str, notification: Notification) -> None:
+            self._heard += 1
+            await on_notification(channel=channel, notification=notification)
+
+        await super().listen_for_jobs(on_notification=hear, queues=queues)
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """Looks once more when news came while it looked: the worker forgets what it heard during a fetch.
+
+        Without this such a task would lie until the next poll.
+        """
+        while True:
+            heard = self._heard
+            job = await super().fetch_job(queues=queues, worker_id=worker_id)
+            if job is not None or heard == self._heard:
+                return job
 
 
 def _task(argument: str, runner: Runner) -> Callable[..., Awaitable[None]]:

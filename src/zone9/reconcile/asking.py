@@ -9,8 +9,6 @@ observation; the caller rolls the transaction back.
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Refused
 from zone9.base.ids import new_id
 from zone9.model.asking import Answer, PlannedChange, Scope
@@ -21,7 +19,7 @@ from zone9.model.states import Convergence, Phase
 from zone9.reconcile.requests import Requests
 from zone9.reconcile.specs import check_name, merged, same_json, validated
 from zone9.store import intents, quotas
-from zone9.store.database import row
+from zone9.store.database import Connection, row
 from zone9.store.looks import Looks
 from zone9.store.rows import INTENT_COLUMNS, intent_of
 from zone9.store.waking import emit
@@ -32,7 +30,7 @@ class Asking(Requests):
 
     async def create(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         scope: Scope,
         kind: str,
         name: str,
@@ -57,7 +55,7 @@ class Asking(Requests):
 
     async def change(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         scope: Scope,
         kind: str,
         ref: str,
@@ -81,7 +79,7 @@ class Asking(Requests):
 
     async def act(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         scope: Scope,
         kind: str,
         ref: str,
@@ -115,7 +113,7 @@ class Asking(Requests):
 
     async def delete(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         scope: Scope,
         kind: str,
         ref: str,
@@ -165,7 +163,7 @@ class Asking(Requests):
 
     async def _apply(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         product: Product,
         before: Intent,
         name: str,
@@ -209,7 +207,7 @@ class Asking(Requests):
         )
 
     async def _nothing_new(
-        self, connection: AsyncConnection, product: Product, before: Intent, scope: Scope
+        self, connection: Connection, product: Product, before: Intent, scope: Scope
     ) -> Answer:
         """The same was asked again: nothing to do when applied, the open job when under way, a new try when failed."""
         if before.applied_version == before.version or not product.outside:
@@ -220,7 +218,7 @@ class Asking(Requests):
 
     async def _resolve(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         product: Product,
         name: str,
         asked: Mapping[str, Any],
@@ -232,7 +230,7 @@ class Asking(Requests):
 
     async def _record(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         product: Product,
         current: Intent,
         before: Intent | None,
@@ -283,9 +281,7 @@ class Asking(Requests):
         )
         return Answer(current.id, version, job)
 
-    async def _rehearsal(
-        self, connection: AsyncConnection, product: Product, id_: str, version: int
-    ) -> Answer:
+    async def _rehearsal(self, connection: Connection, product: Product, id_: str, version: int) -> Answer:
         """Plans the new version against the last observation, inside a transaction that will be undone."""
         if not product.outside:
             return Answer(id_, version, None, plan=())

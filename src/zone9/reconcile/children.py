@@ -7,8 +7,6 @@ done before exactly the wanted children are there and each is applied for the pa
 
 from collections.abc import Mapping
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Never, Refused
 from zone9.base.ids import new_id
 from zone9.base.sealing import Sealer
@@ -18,7 +16,7 @@ from zone9.model.ports import Product, Resolved
 from zone9.model.states import Phase
 from zone9.reconcile.specs import same_json, validated
 from zone9.store import children, intents
-from zone9.store.database import Database
+from zone9.store.database import Connection, Database
 from zone9.store.looks import Looks
 from zone9.store.runs import Run, RunStore
 
@@ -43,7 +41,7 @@ class Children:
             return await children.of(connection, run.intent.id)
 
     async def _want(
-        self, connection: AsyncConnection, parent: Intent, child: Child, state: ChildState | None
+        self, connection: Connection, parent: Intent, child: Child, state: ChildState | None
     ) -> None:
         product = self._registry.get(child.kind)
         if product is None:
@@ -91,7 +89,7 @@ class Children:
             )
         await children.stamp(connection, fresh.id, parent.version)
 
-    async def _remove(self, connection: AsyncConnection, parent: Intent, state: ChildState) -> None:
+    async def _remove(self, connection: Connection, parent: Intent, state: ChildState) -> None:
         if state.phase is not Phase.LIVE:
             return
         before = await intents.load_for_change(connection, state.id)

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Refused
 from zone9.base.ids import is_id, new_id
 from zone9.base.sealing import Sealer
@@ -12,7 +10,7 @@ from zone9.model.facts import Intent
 from zone9.model.ports import Product
 from zone9.model.states import Phase
 from zone9.store import intents
-from zone9.store.database import Database, row, run
+from zone9.store.database import Connection, Database, row, run
 from zone9.store.rows import INTENT_COLUMNS, intent_of
 from zone9.store.waking import defer_verify, emit
 
@@ -28,7 +26,7 @@ class Requests:
         self._sealer = sealer
         self._epoch = epoch
 
-    async def reconcile(self, connection: AsyncConnection, scope: Scope, kind: str, ref: str) -> Answer:
+    async def reconcile(self, connection: Connection, scope: Scope, kind: str, ref: str) -> Answer:
         """Starts a version that was given up again; for any other it is a wake-up with a job."""
         product = self._product(kind, scope)
         before = await self._find(connection, scope, product, ref)
@@ -38,7 +36,7 @@ class Requests:
         job = "delete" if before.phase is Phase.DELETING else "apply"
         return Answer(before.id, before.version, await self._job_for(connection, before, scope, kind=job))
 
-    async def verify(self, connection: AsyncConnection, scope: Scope, kind: str, ref: str) -> Answer:
+    async def verify(self, connection: Connection, scope: Scope, kind: str, ref: str) -> Answer:
         """Opens a measuring job, or returns the one that is open. It takes no lock and changes nothing."""
         product = self._product(kind, scope, writes=False)
         before = await self._find(connection, scope, product, ref, lock=False)
@@ -76,7 +74,7 @@ class Requests:
         )
         return Answer(before.id, before.version, None if open_one is None else open_one["id"])
 
-    async def cancel(self, connection: AsyncConnection, scope: Scope, job: str) -> None:
+    async def cancel(self, connection: Connection, scope: Scope, job: str) -> None:
         """Ends an open job; its version is given up, so that the loop does not go on with it unasked."""
         found = await row(
             connection,
@@ -123,7 +121,7 @@ class Requests:
         return product
 
     async def _find(
-        self, connection: AsyncConnection, scope: Scope, product: Product, ref: str, *, lock: bool = True
+        self, connection: Connection, scope: Scope, product: Product, ref: str, *, lock: bool = True
     ) -> Intent:
         column = "id" if is_id(ref, product.prefix) else "name"
         found = await row(
@@ -150,7 +148,7 @@ class Requests:
         assert loaded is not None
         return intent_of(loaded)
 
-    async def _job_for(self, connection: AsyncConnection, intent: Intent, scope: Scope, *, kind: str) -> str:
+    async def _job_for(self, connection: Connection, intent: Intent, scope: Scope, *, kind: str) -> str:
         open_one = await intents.open_job_of(connection, intent.id, intent.version)
         if open_one is not None:
             return open_one

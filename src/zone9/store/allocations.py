@@ -8,15 +8,13 @@ release, so that nobody's cached ARP entry or firewall rule meets a new owner.
 import ipaddress
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import FieldProblem, Later, Refused
-from zone9.store.database import row, rows, run
+from zone9.store.database import Connection, row, rows, run
 
 REST_SECONDS = 3600
 
 
-async def take_vmid(connection: AsyncConnection, *, region: str, resource: str, first: int, last: int) -> int:
+async def take_vmid(connection: Connection, *, region: str, resource: str, first: int, last: int) -> int:
     """Takes the lowest id never used in the region's range. Raises Later when the range is used up."""
     # One taker a region at a time: cheaper than colliding on the constraint fifty times.
     await run(connection, "SELECT pg_advisory_xact_lock(hashtext('vmid:' || :region))", region=region)
@@ -55,7 +53,7 @@ async def take_vmid(connection: AsyncConnection, *, region: str, resource: str, 
     return vmid
 
 
-async def burn_vmid(connection: AsyncConnection, *, region: str, vmid: int, why: str) -> None:
+async def burn_vmid(connection: Connection, *, region: str, vmid: int, why: str) -> None:
     """Marks an id as never to be used again; an id that was never taken is burnt as well."""
     await run(
         connection,
@@ -71,7 +69,7 @@ async def burn_vmid(connection: AsyncConnection, *, region: str, vmid: int, why:
 
 
 async def take_address(
-    connection: AsyncConnection, *, network: str, spec: dict[str, Any], resource: str, wanted: str | None
+    connection: Connection, *, network: str, spec: dict[str, Any], resource: str, wanted: str | None
 ) -> str:
     """Takes `wanted`, or the lowest free address. Network, broadcast, gateway and reserved ones are never given.
 
@@ -137,7 +135,7 @@ async def take_address(
     return address
 
 
-async def release_addresses(connection: AsyncConnection, resource: str) -> None:
+async def release_addresses(connection: Connection, resource: str) -> None:
     """Lets a deleted resource's addresses rest; called only after its absence was read back."""
     await run(
         connection,

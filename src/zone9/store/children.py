@@ -1,13 +1,11 @@
 """The rows of a composite product's children."""
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.model.facts import ChildState
 from zone9.model.states import Phase
-from zone9.store.database import rows, run
+from zone9.store.database import Connection, rows, run
 
 
-async def of(connection: AsyncConnection, owner: str) -> tuple[ChildState, ...]:
+async def of(connection: Connection, owner: str) -> tuple[ChildState, ...]:
     """Returns the children of a parent that are not deleted."""
     found = await rows(
         connection,
@@ -34,7 +32,7 @@ async def of(connection: AsyncConnection, owner: str) -> tuple[ChildState, ...]:
     )
 
 
-async def own(connection: AsyncConnection, child: str, owner: str, key: str) -> None:
+async def own(connection: Connection, child: str, owner: str, key: str) -> None:
     """Binds a fresh row to its parent; (owner, key) is unique by constraint."""
     await run(
         connection,
@@ -45,7 +43,7 @@ async def own(connection: AsyncConnection, child: str, owner: str, key: str) -> 
     )
 
 
-async def stamp(connection: AsyncConnection, child: str, version: int) -> None:
+async def stamp(connection: Connection, child: str, version: int) -> None:
     """Says for which version of its parent a child was last planned."""
     await run(
         connection, "UPDATE resources SET owner_version = :version WHERE id = :id", version=version, id=child

@@ -6,16 +6,14 @@ A verdict never replaces a younger one, and a job that has ended never changes a
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.model.facts import Intent, Message, Verdict
 from zone9.store import allocations
-from zone9.store.database import as_json, row, run
+from zone9.store.database import Connection, as_json, row, run
 from zone9.store.waking import emit
 
 
 async def store_verdict(
-    connection: AsyncConnection, intent: Intent, verdict: Verdict, observed: Mapping[str, Any] | None
+    connection: Connection, intent: Intent, verdict: Verdict, observed: Mapping[str, Any] | None
 ) -> bool:
     """Writes a verdict unless a younger one is there; says whether it did."""
     stored = await row(
@@ -53,7 +51,7 @@ async def store_verdict(
     return True
 
 
-async def bury(connection: AsyncConnection, intent: Intent) -> None:
+async def bury(connection: Connection, intent: Intent) -> None:
     """Ends a resource whose absence was read back: its VMID is burnt, its addresses rest."""
     await run(
         connection,
@@ -75,7 +73,7 @@ async def bury(connection: AsyncConnection, intent: Intent) -> None:
 
 
 async def end_job(
-    connection: AsyncConnection,
+    connection: Connection,
     job: str | None,
     intent: Intent,
     status: str,

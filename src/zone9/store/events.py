@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Refused
 from zone9.model.asking import Scope
-from zone9.store.database import Database, row, rows, run
+from zone9.store.database import Connection, Database, row, rows, run
 
 KEPT = "7 days"
 PLACE = re.compile(r"e(\d{1,9})-(\d{1,19})-(\d{1,18})")
@@ -67,7 +65,7 @@ def too_old() -> Refused:
     )
 
 
-async def newest(connection: AsyncConnection) -> Place:
+async def newest(connection: Connection) -> Place:
     """Returns the place from which a stream without history begins: all that is final now."""
     found = await row(
         connection,
@@ -79,7 +77,7 @@ async def newest(connection: AsyncConnection) -> Place:
     return Place(0, 0) if found is None else Place(int(found["txid"]), found["seq"])
 
 
-async def check(connection: AsyncConnection, place: Place) -> None:
+async def check(connection: Connection, place: Place) -> None:
     """Raises Refused (410) when events after this place have been trimmed."""
     oldest = await row(
         connection,
@@ -91,7 +89,7 @@ async def check(connection: AsyncConnection, place: Place) -> None:
 
 
 async def read(
-    connection: AsyncConnection, scope: Scope, after: Place, *, limit: int = 500
+    connection: Connection, scope: Scope, after: Place, *, limit: int = 500
 ) -> tuple[list[Event], bool]:
     """Returns what came after a place and is final, and whether more waits for an open transaction to end."""
     found = await rows(

@@ -10,11 +10,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Refused
 from zone9.base.sealing import Sealer
-from zone9.store.database import Database, as_json, row, run
+from zone9.store.database import Connection, Database, as_json, row, run
 
 KEPT = "24 hours"
 SEALED = "zone9-sealed"
@@ -35,7 +33,7 @@ class Stored:
 
 
 async def recall(
-    connection: AsyncConnection, sealer: Sealer, *, token: str, key: str, body_hash: bytes
+    connection: Connection, sealer: Sealer, *, token: str, key: str, body_hash: bytes
 ) -> Stored | None:
     """Takes the key for this transaction; returns the answer given before, or None when it is the first time.
 
@@ -79,7 +77,7 @@ async def recall(
 
 
 async def store(
-    connection: AsyncConnection,
+    connection: Connection,
     sealer: Sealer,
     answer: Stored,
     *,

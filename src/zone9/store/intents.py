@@ -7,19 +7,17 @@ product: what a spec means was checked before, what the catalogue said comes in 
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Refused
 from zone9.base.ids import new_id
 from zone9.model.facts import Intent
 from zone9.model.ports import Resolved
 from zone9.model.states import Phase
-from zone9.store.database import as_json, row, rows, run
+from zone9.store.database import Connection, as_json, row, rows, run
 from zone9.store.rows import INTENT_COLUMNS, intent_of
 from zone9.store.waking import emit, wake
 
 
-async def load_for_change(connection: AsyncConnection, resource: str) -> Intent:
+async def load_for_change(connection: Connection, resource: str) -> Intent:
     """Returns the newest intent and locks its row until the end of the transaction."""
     found = await row(
         connection,
@@ -32,7 +30,7 @@ async def load_for_change(connection: AsyncConnection, resource: str) -> Intent:
 
 
 async def insert(
-    connection: AsyncConnection,
+    connection: Connection,
     *,
     id: str,
     kind: str,
@@ -60,7 +58,7 @@ async def insert(
 
 
 async def record_version(
-    connection: AsyncConnection,
+    connection: Connection,
     before: Intent | None,
     *,
     id: str,
@@ -127,7 +125,7 @@ async def record_version(
 
 
 async def open_job(
-    connection: AsyncConnection, *, kind: str, resource: str, project: str | None, version: int, actor: str
+    connection: Connection, *, kind: str, resource: str, project: str | None, version: int, actor: str
 ) -> str:
     """Opens a job for a version and wakes the resource; older open jobs of it end `superseded`."""
     await supersede(connection, resource=resource, below=version)
@@ -151,7 +149,7 @@ async def open_job(
     return job
 
 
-async def supersede(connection: AsyncConnection, *, resource: str, below: int) -> None:
+async def supersede(connection: Connection, *, resource: str, below: int) -> None:
     """Ends the open jobs of older versions: the worker goes straight to the newest."""
     ended = await rows(
         connection,
@@ -174,7 +172,7 @@ async def supersede(connection: AsyncConnection, *, resource: str, below: int) -
         )
 
 
-async def open_job_of(connection: AsyncConnection, resource: str, version: int) -> str | None:
+async def open_job_of(connection: Connection, resource: str, version: int) -> str | None:
     """Returns the open job that is working on this version, if any."""
     found = await row(
         connection,
@@ -188,7 +186,7 @@ async def open_job_of(connection: AsyncConnection, resource: str, version: int) 
     return None if found is None else str(found["id"])
 
 
-async def ask_again(connection: AsyncConnection, resource: str) -> None:
+async def ask_again(connection: Connection, resource: str) -> None:
     """Lets a version that was given up be tried again."""
     await run(
         connection,
@@ -197,13 +195,13 @@ async def ask_again(connection: AsyncConnection, resource: str) -> None:
     )
 
 
-async def needs_of(connection: AsyncConnection, resource: str) -> tuple[str, ...]:
+async def needs_of(connection: Connection, resource: str) -> tuple[str, ...]:
     """Returns what this resource stands on."""
     found = await rows(connection, "SELECT needs FROM edges WHERE resource = :id", id=resource)
     return tuple(str(one["needs"]) for one in found)
 
 
-async def users_of(connection: AsyncConnection, resource: str) -> list[str]:
+async def users_of(connection: Connection, resource: str) -> list[str]:
     """Returns the names of what still stands on this resource."""
     found = await rows(
         connection,
@@ -216,7 +214,7 @@ async def users_of(connection: AsyncConnection, resource: str) -> list[str]:
     return [str(one["name"]) for one in found]
 
 
-async def delete_at_once(connection: AsyncConnection, intent: Intent) -> None:
+async def delete_at_once(connection: Connection, intent: Intent) -> None:
     """Ends the life of a kind that exists nowhere but here."""
     await run(
         connection,

@@ -8,20 +8,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import FieldProblem, Refused
 from zone9.base.ids import new_id
 from zone9.base.sealing import Sealer
 from zone9.store import allocations
-from zone9.store.database import Row, row, run
+from zone9.store.database import Connection, Row, row, run
 
 
 class Looks:
     """Is `model.ports.Look` for one resource, in one transaction."""
 
     def __init__(
-        self, connection: AsyncConnection, *, resource: str, project: str | None, sealer: Sealer | None
+        self, connection: Connection, *, resource: str, project: str | None, sealer: Sealer | None
     ) -> None:
         self._connection = connection
         self._resource = resource

@@ -3,17 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Refused
 from zone9.base.ids import new_id
-from zone9.store.database import Row, as_json, row, rows, run
+from zone9.store.database import Connection, Row, as_json, row, rows, run
 from zone9.store.waking import emit
 
 DEFAULT = "default"
 
 
-async def ensure_default(connection: AsyncConnection) -> str:
+async def ensure_default(connection: Connection) -> str:
     """Returns the id of the default project, and makes it at first start."""
     await run(
         connection,
@@ -26,7 +24,7 @@ async def ensure_default(connection: AsyncConnection) -> str:
     return str(found["id"])
 
 
-async def find(connection: AsyncConnection, ref: str) -> Row | None:
+async def find(connection: Connection, ref: str) -> Row | None:
     """Returns a project by name or id."""
     return await row(
         connection,
@@ -36,7 +34,7 @@ async def find(connection: AsyncConnection, ref: str) -> Row | None:
     )
 
 
-async def create(connection: AsyncConnection, name: str, quota: Mapping[str, Any]) -> Row:
+async def create(connection: Connection, name: str, quota: Mapping[str, Any]) -> Row:
     """Raises Refused when the name is taken."""
     made = await row(
         connection,
@@ -60,7 +58,7 @@ async def create(connection: AsyncConnection, name: str, quota: Mapping[str, Any
     return made
 
 
-async def listed(connection: AsyncConnection, *, after: str | None, limit: int) -> list[Row]:
+async def listed(connection: Connection, *, after: str | None, limit: int) -> list[Row]:
     """Returns projects by age, from after the given id."""
     return await rows(
         connection,

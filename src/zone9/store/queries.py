@@ -5,11 +5,9 @@ page begins after the last id of the one before and nothing is skipped or shown 
 time, since the age of a reading is judged by that clock alone.
 """
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.ids import is_id
 from zone9.model.asking import Scope
-from zone9.store.database import Row, row, rows
+from zone9.store.database import Connection, Row, row, rows
 
 RESOURCE = """
 SELECT r.id, r.kind, r.name, r.project, p.name AS project_name, r.spec, r.intent_version, r.applied_version, r.phase,
@@ -27,7 +25,7 @@ MINE = "(r.project IS NULL OR r.project = CAST(:project AS text))"
 
 
 async def resource(
-    connection: AsyncConnection, scope: Scope, kind: str, prefix: str, ref: str, *, deleted: bool = False
+    connection: Connection, scope: Scope, kind: str, prefix: str, ref: str, *, deleted: bool = False
 ) -> Row | None:
     """Returns one resource by name or id; a deleted one only by id, and only when asked for."""
     column = "id" if is_id(ref, prefix) else "name"
@@ -42,7 +40,7 @@ async def resource(
 
 
 async def resources(
-    connection: AsyncConnection, scope: Scope, kind: str, *, name: str | None, after: str | None, limit: int
+    connection: Connection, scope: Scope, kind: str, *, name: str | None, after: str | None, limit: int
 ) -> list[Row]:
     """Returns a page of one kind's living resources."""
     return await rows(
@@ -60,9 +58,7 @@ async def resources(
     )
 
 
-async def history(
-    connection: AsyncConnection, resource_id: str, *, below: int | None, limit: int
-) -> list[Row]:
+async def history(connection: Connection, resource_id: str, *, below: int | None, limit: int) -> list[Row]:
     """Returns versions of the intent, newest first, below the given one."""
     return await rows(
         connection,
@@ -77,9 +73,7 @@ async def history(
     )
 
 
-async def proofs(
-    connection: AsyncConnection, resource_id: str, *, below: str | None, limit: int
-) -> list[Row]:
+async def proofs(connection: Connection, resource_id: str, *, below: str | None, limit: int) -> list[Row]:
     """Returns proofs, newest first, below the given id."""
     return await rows(
         connection,
@@ -93,7 +87,7 @@ async def proofs(
     )
 
 
-async def job(connection: AsyncConnection, scope: Scope, job_id: str) -> Row | None:
+async def job(connection: Connection, scope: Scope, job_id: str) -> Row | None:
     """Returns one job; a global resource's job is everybody's to read."""
     return await row(
         connection,
@@ -104,7 +98,7 @@ async def job(connection: AsyncConnection, scope: Scope, job_id: str) -> Row | N
 
 
 async def jobs(
-    connection: AsyncConnection,
+    connection: Connection,
     scope: Scope,
     *,
     resource_id: str | None,

@@ -1,12 +1,10 @@
 """Quotas, checked in the intent's own transaction: `projects.quota` is `{"server": 20, …}`; a kind left out is free."""
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Refused
-from zone9.store.database import row, run
+from zone9.store.database import Connection, row, run
 
 
-async def check(connection: AsyncConnection, *, project: str | None, kind: str) -> None:
+async def check(connection: Connection, *, project: str | None, kind: str) -> None:
     """Raises Refused when the project has more of a kind than it may; the row that is asked for counts."""
     if project is None:
         return

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Later
 from zone9.model.facts import Intent, Message, Verdict
 from zone9.model.ports import Resolved
 from zone9.model.states import Phase
 from zone9.store import allocations
-from zone9.store.database import Database, Row, as_json, row, run
+from zone9.store.database import Connection, Database, Row, as_json, row, run
 from zone9.store.endings import bury, end_job, store_verdict
 from zone9.store.intents import load_for_change, needs_of, open_job, record_version, supersede
 from zone9.store.rows import INTENT_COLUMNS, intent_of
@@ -78,7 +76,7 @@ class RunStore(Writes):
                 raise FenceLost("another run has taken over")
             return await self._run(connection, found)
 
-    async def _run(self, connection: AsyncConnection, found: Row) -> Run:
+    async def _run(self, connection: Connection, found: Row) -> Run:
         """Builds the view of a row that is held; jobs of older versions end, and this version's gets the fence."""
         intent, fence = intent_of(found), int(found["fence"])
         await supersede(connection, resource=intent.id, below=intent.version)

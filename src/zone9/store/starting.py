@@ -5,10 +5,8 @@ It happens in the transaction of whatever the step does first, so that what is s
 
 from dataclasses import dataclass
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.ids import new_id
-from zone9.store.database import as_json, row, run
+from zone9.store.database import Connection, as_json, row, run
 from zone9.store.waking import emit
 
 
@@ -22,7 +20,7 @@ class Starting:
 
 
 async def start(
-    connection: AsyncConnection,
+    connection: Connection,
     starting: Starting,
     *,
     resource: str,
@@ -61,7 +59,7 @@ async def start(
     return job
 
 
-async def _show(connection: AsyncConnection, job: str, step: str) -> bool:
+async def _show(connection: Connection, job: str, step: str) -> bool:
     """Adds a line for the step, and ends the one before; the same step again is one line with its tries.
 
     Says whether the job was not running before.

@@ -8,13 +8,11 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Refused
 from zone9.base.ids import new_id
 from zone9.model.asking import Role, Scope
 from zone9.store import projects
-from zone9.store.database import Database, Row, row, rows, run
+from zone9.store.database import Connection, Database, Row, row, rows, run
 
 PREFIX = "z9_"
 SHOWN = (
@@ -38,9 +36,7 @@ def hashed(plain: str) -> bytes:
     return hashlib.sha256(plain.encode("utf-8", "surrogateescape")).digest()
 
 
-async def create(
-    connection: AsyncConnection, *, name: str, role: Role, project: str | None
-) -> tuple[Row, str]:
+async def create(connection: Connection, *, name: str, role: Role, project: str | None) -> tuple[Row, str]:
     """Returns the row and the token itself, which nobody can read again."""
     plain = PREFIX + secrets.token_urlsafe(32)
     id_ = new_id("tok")
@@ -94,7 +90,7 @@ async def holder_of(database: Database, token_hash: bytes) -> Holder | None:
         return Holder(found["id"], found["name"], found["role"], found["project"])
 
 
-async def listed(connection: AsyncConnection, scope: Scope, *, after: str | None, limit: int) -> list[Row]:
+async def listed(connection: Connection, scope: Scope, *, after: str | None, limit: int) -> list[Row]:
     """Returns tokens by age: an administrator sees all, an owner those of the project."""
     return await rows(
         connection,
@@ -109,7 +105,7 @@ async def listed(connection: AsyncConnection, scope: Scope, *, after: str | None
     )
 
 
-async def revoke(connection: AsyncConnection, scope: Scope, token: str) -> Row:
+async def revoke(connection: Connection, scope: Scope, token: str) -> Row:
     """Revokes a token for ever; doing it twice changes nothing. Raises Refused for another project's."""
     found = await row(
         connection,

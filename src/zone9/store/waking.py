@@ -6,9 +6,7 @@ are ids alone. Tasks never carry a time: an older scheduled task would block eve
 
 from collections.abc import Iterable
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from zone9.store.database import as_json, rows, run
+from zone9.store.database import Connection, as_json, rows, run
 
 RECONCILE = "zone9.reconcile"
 VERIFY = "zone9.verify"
@@ -24,7 +22,7 @@ SELECT procrastinate_defer_jobs_v1(ARRAY(
 """
 
 
-async def defer_reconcile(connection: AsyncConnection, ids: Iterable[str]) -> None:
+async def defer_reconcile(connection: Connection, ids: Iterable[str]) -> None:
     """Defers one run for each resource; `lock` gives each resource one running task at a time.
 
     Where a task is waiting already, that one will see what is new. To be safe the caller has raised `wake_seq` in
@@ -43,12 +41,12 @@ async def defer_reconcile(connection: AsyncConnection, ids: Iterable[str]) -> No
         )
 
 
-async def defer_verify(connection: AsyncConnection, job: str) -> None:
+async def defer_verify(connection: Connection, job: str) -> None:
     """Defers a measuring job: it takes no lock of the resource, since it only looks."""
     await rows(connection, DEFER, queue=QUEUE, task=VERIFY, locked=False, prefix="", name="job", ids=[job])
 
 
-async def wake(connection: AsyncConnection, ids: Iterable[str]) -> None:
+async def wake(connection: Connection, ids: Iterable[str]) -> None:
     """Wakes resources: whoever is in the middle of a run goes round once more, all others start one."""
     if listed := sorted(set(ids)):
         await run(
@@ -59,9 +57,7 @@ async def wake(connection: AsyncConnection, ids: Iterable[str]) -> None:
         await defer_reconcile(connection, listed)
 
 
-async def claim_due(
-    connection: AsyncConnection, *, limit: int = 200, ahead_seconds: float = 60.0
-) -> list[str]:
+async def claim_due(connection: Connection, *, limit: int = 200, ahead_seconds: float = 60.0) -> list[str]:
     """Claims what is due and defers it; moving the time in the same transaction keeps others from doing so too.
 
     `SKIP LOCKED` lets several sweepers share the work.
@@ -84,7 +80,7 @@ async def claim_due(
 
 
 async def emit(
-    connection: AsyncConnection,
+    connection: Connection,
     kind: str,
     *,
     project: str | None,

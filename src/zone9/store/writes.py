@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from zone9.base.errors import Later
 from zone9.base.ids import new_id
 from zone9.model.facts import ChildState, Recorded, WriteRecord
 from zone9.store import children
-from zone9.store.database import Database, Row, as_json, row, rows, run
+from zone9.store.database import Connection, Database, Row, as_json, row, rows, run
 from zone9.store.rows import WRITE_COLUMNS, write_of
 from zone9.store.starting import Starting, start
 from zone9.store.waking import wake
@@ -52,7 +50,7 @@ class Writes:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def hold(self, connection: AsyncConnection, resource: str, fence: int) -> Row:
+    async def hold(self, connection: Connection, resource: str, fence: int) -> Row:
         """Locks the resource's row and compares the fence."""
         from zone9.store.runs import FenceLost  # here: runs builds on this module
 
@@ -111,7 +109,7 @@ class Writes:
             assert made is not None
             return write_of(made)
 
-    async def _take_slot(self, connection: AsyncConnection, holder: str, name: str, slots: int) -> bool:
+    async def _take_slot(self, connection: Connection, holder: str, name: str, slots: int) -> bool:
         await run(connection, "SELECT pg_advisory_xact_lock(hashtext('lease:' || :name))", name=name)
         await run(connection, "DELETE FROM leases WHERE name = :name AND expires_at < z9_now()", name=name)
         taken = await run(
@@ -227,7 +225,7 @@ class Writes:
             )
 
 
-async def merge_facts(connection: AsyncConnection, resource: str, facts: Mapping[str, Any]) -> None:
+async def merge_facts(connection: Connection, resource: str, facts: Mapping[str, Any]) -> None:
     """Merges facts into a resource's; a value of None stays as null."""
     await run(
         connection,
@@ -237,7 +235,7 @@ async def merge_facts(connection: AsyncConnection, resource: str, facts: Mapping
     )
 
 
-async def _close(connection: AsyncConnection, write: WriteRecord, settled: Settled) -> None:
+async def _close(connection: Connection, write: WriteRecord, settled: Settled) -> None:
     """Closes a record that is still open, with its proof if something was read back, and frees its slots."""
     freed = await rows(
         connection,
