@@ -127,9 +127,7 @@ class Asking(Requests):
         self._check_match(before, if_match, None, None)
         refuse_owned(before)
         if before.phase is Phase.DELETING:
-            return Answer(
-                before.id, before.version, await self._job_for(connection, before, scope, kind="delete")
-            )
+            return await self._again(connection, before, scope, kind="delete")
         if before.spec.get("protected"):
             raise Refused(
                 f"{before.name} is protected; take the protection away first",
@@ -212,9 +210,13 @@ class Asking(Requests):
         """The same was asked again: nothing to do when applied, the open job when under way, a new try when failed."""
         if before.applied_version == before.version or not product.outside:
             return Answer(before.id, before.version, None)
-        if before.convergence is Convergence.FAILED:
+        return await self._again(connection, before, scope, kind="apply")
+
+    async def _again(self, connection: Connection, before: Intent, scope: Scope, *, kind: str) -> Answer:
+        """Answers to what was asked already; a version that was given up is tried once more."""
+        if before.given_up_version == before.version or before.convergence is Convergence.FAILED:
             await intents.ask_again(connection, before.id)
-        return Answer(before.id, before.version, await self._job_for(connection, before, scope, kind="apply"))
+        return Answer(before.id, before.version, await self._job_for(connection, before, scope, kind=kind))
 
     async def _resolve(
         self,

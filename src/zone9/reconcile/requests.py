@@ -12,7 +12,7 @@ from zone9.model.states import Phase
 from zone9.store import intents
 from zone9.store.database import Connection, Database, row, run
 from zone9.store.rows import INTENT_COLUMNS, intent_of
-from zone9.store.waking import defer_verify, emit
+from zone9.store.waking import defer_verify, emit, wake
 
 
 class Requests:
@@ -100,13 +100,12 @@ class Requests:
         if found["kind"] != "verify":
             await run(
                 connection,
-                """
-                UPDATE resources SET given_up_version = intent_version, wake_seq = wake_seq + 1
-                WHERE id = :id AND intent_version = :version
-                """,
+                "UPDATE resources SET given_up_version = intent_version WHERE id = :id AND intent_version = :version",
                 id=found["resource"],
                 version=found["intent_version"],
             )
+            # Whoever is at it goes round once more and stops; otherwise somebody looks what has become of it.
+            await wake(connection, [found["resource"]])
         data: dict[str, object] = {"job": job, "status": "canceled"}
         await emit(connection, "job", project=found["project"], resource=found["resource"], data=data)
 

@@ -190,7 +190,11 @@ async def ask_again(connection: Connection, resource: str) -> None:
     """Lets a version that was given up be tried again."""
     await run(
         connection,
-        "UPDATE resources SET given_up_version = NULL, failures = 0, convergence = 'pending' WHERE id = :id",
+        """
+        UPDATE resources SET given_up_version = NULL, failures = 0,
+            convergence = CASE WHEN phase = 'deleting' THEN 'deleting' ELSE 'pending' END
+        WHERE id = :id
+        """,
         id=resource,
     )
 
