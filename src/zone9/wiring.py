@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zone9.base.errors import Later
@@ -47,19 +47,17 @@ class RegionDrivers:
     async def of(self, region: str) -> RegionDriver:
         """Raises Later when the region is gone."""
         kept = self._kept.get(region)
-        version, spec, secret = await regions.connection_facts(
+        facts = await regions.connection_facts(
             self.database, region, self.sealer, None if kept is None else kept[0]
         )
-        if version == 0:
+        if facts is None:
             raise Later("the region is not there any more", code="region_gone", delay=30.0)
-        if spec is None or secret is None:
-            assert kept is not None
-            return kept[1]
-        if kept is not None:
-            await kept[1].client.aclose()
-        driver = self._build(spec, secret)
-        self._kept[region] = (version, driver)
-        return driver
+        if facts.spec is not None and facts.secret is not None:
+            if kept is not None:
+                await kept[1].client.aclose()
+            kept = self._kept[region] = (facts.version, self._build(facts.spec, facts.secret))
+        assert kept is not None, "without a known version the facts are whole"
+        return replace(kept[1], wanting=facts.wanting)
 
     def _build(self, spec: Mapping[str, object], secret: str) -> RegionDriver:
         endpoint = Endpoint(

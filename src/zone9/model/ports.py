@@ -62,8 +62,11 @@ class Work(Protocol):
     def measuring(self) -> bool:
         """Tells a `verify` job: nothing may be written."""
 
-    async def driver(self, region: str) -> Any:
-        """Returns the region's driver; products know its type, lower layers do not."""
+    async def driver(self, region: str, *, writing: bool = False) -> Any:
+        """Returns the region's driver; products know its type, lower layers do not.
+
+        `writing`: raises Later while the region's self-test finds errors, since what is written there may not be read.
+        """
 
     @property
     def facts(self) -> Mapping[str, Any]:

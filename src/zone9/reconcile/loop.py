@@ -22,6 +22,7 @@ from zone9.model.facts import Message
 from zone9.model.plans import Plan, Step
 from zone9.model.ports import Product
 from zone9.model.states import Phase
+from zone9.pve.errors import Denied, Unauthenticated
 from zone9.reconcile import verdicts
 from zone9.reconcile.children import Children, waiting_for
 from zone9.reconcile.work import Drivers, LoopWork
@@ -219,6 +220,8 @@ class Loop:
                 run.intent, measured.plan, measured.at, product.witness(run.intent), message
             )
             observed = product.as_observed(measured.truth)
+        if isinstance(error, Denied | Unauthenticated):
+            await self.store.wake_region(run.intent.id)
         log.info("comes back later", resource=run.intent.id, code=error.code, why=error.internal, delay=pause)
         return await self.store.conclude(
             run,

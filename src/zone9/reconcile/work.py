@@ -22,6 +22,7 @@ from zone9.store.starting import Starting
 from zone9.store.writes import Settled
 
 FRESH_SECONDS = 1.0
+WANTING_SECONDS = 20.0  # as often as a wanting region looks at itself again
 
 
 class Stale(Later):
@@ -68,10 +69,18 @@ class LoopWork:
     _recorded: Recorded | None = None
     _drivers: dict[str, Any] = field(default_factory=dict)
 
-    async def driver(self, region: str) -> Any:
+    async def driver(self, region: str, *, writing: bool = False) -> Any:
         if region not in self._drivers:
             self._drivers[region] = await self.drivers.of(region)
-        return self._drivers[region]
+        driver = self._drivers[region]
+        if writing and driver.wanting:
+            raise Later(
+                f"nothing is written to the region while it is wanting: {driver.wanting}",
+                code="region_wanting",
+                delay=WANTING_SECONDS,
+                what=driver.wanting,
+            )
+        return driver
 
     async def look(self) -> datetime:
         """Begins a look: loads what is known of our own work; returns the database's time before the first read."""
@@ -219,7 +228,7 @@ class MeasuringWork(LoopWork):
     measuring: bool = True
     reads: list[str] = field(default_factory=list)
 
-    async def driver(self, region: str) -> Any:
+    async def driver(self, region: str, *, writing: bool = False) -> Any:
         driver = await self.drivers.of(region)
         return driver.recording(lambda method, path: self.reads.append(f"{method} {path}"))
 

@@ -1,12 +1,23 @@
 """What the passes and the drivers need to know of regions."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from zone9.base.sealing import Sealer
 from zone9.store.database import Database, row, rows
 from zone9.store.looks import open_secret
 from zone9.store.waking import wake
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFacts:
+    """Is a region's version, what its last self-test found wrong, and how it is reached where that is news."""
+
+    version: int
+    wanting: str
+    spec: Mapping[str, Any] | None = None
+    secret: str | None = field(default=None, repr=False)
 
 
 async def leased(database: Database, holder: str, *, seconds: float) -> list[str]:
@@ -47,21 +58,22 @@ async def wake_servers(database: Database, region: str, vmids: Iterable[int]) ->
 
 async def connection_facts(
     database: Database, region: str, sealer: Sealer, known_version: int | None
-) -> tuple[int, Mapping[str, Any] | None, str | None]:
-    """Returns a region's version, and its spec and opened token when the version is not the known one."""
+) -> ConnectionFacts | None:
+    """Returns what a driver of this region needs; None when the region is gone."""
     async with database.single() as connection:
         found = await row(
             connection,
             """
-            SELECT intent_version, spec, spec ->> 'token_ref' AS ref, secrets.sealed
+            SELECT intent_version, spec, spec ->> 'token_ref' AS ref, secrets.sealed,
+                   jsonb_path_query_array(observed, '$.findings[*] ? (@.severity == "error").sentence') AS wanting
             FROM resources LEFT JOIN secrets ON secrets.id = spec ->> 'token_ref'
             WHERE resources.id = :id AND kind = 'region' AND phase <> 'deleted'
             """,
             id=region,
         )
     if found is None:
-        return 0, None, None
-    version = int(found["intent_version"])
+        return None
+    version, wanting = int(found["intent_version"]), " ".join(found["wanting"] or ())
     if version == known_version:
-        return version, None, None
-    return version, dict(found["spec"]), open_secret(sealer, found)
+        return ConnectionFacts(version, wanting)
+    return ConnectionFacts(version, wanting, dict(found["spec"]), open_secret(sealer, found))

@@ -14,7 +14,7 @@ from zone9.model.facts import Intent, Message, Verdict
 from zone9.model.ports import Resolved
 from zone9.model.states import Phase
 from zone9.store import allocations
-from zone9.store.database import Connection, Database, Row, as_json, row, run
+from zone9.store.database import Connection, Database, Row, as_json, row, rows, run
 from zone9.store.endings import bury, end_job, store_verdict
 from zone9.store.intents import load_for_change, needs_of, open_job, record_version, supersede
 from zone9.store.rows import INTENT_COLUMNS, intent_of
@@ -191,6 +191,19 @@ class RunStore(Writes):
                 version=version,
                 actor=actor,
             )
+
+    async def wake_region(self, resource: str) -> None:
+        """Wakes the region that a resource is in: what it was refused may be the region's trouble."""
+        async with self.database.begin() as connection:
+            found = await rows(
+                connection,
+                """
+                SELECT r.id FROM edges e JOIN resources r ON r.id = e.needs
+                WHERE e.resource = :id AND r.kind = 'region' AND r.phase = 'live'
+                """,
+                id=resource,
+            )
+            await wake(connection, [str(one["id"]) for one in found])
 
     async def conclude(
         self,

@@ -96,12 +96,15 @@ class Regions:
         seen = await inventory.read(driver.client)
         ours = range(spec["vmid_first"], spec["vmid_last"] + 1)
         await work.burn_foreign(intent.id, tuple(vmid for vmid in seen.guests if vmid in ours))
+        visible = None if spec["canary"] is None else spec["canary"] in seen.guests
         return RegionTruth(
-            findings=_plain(findings),
+            findings=_plain(findings)
+            if visible is not False
+            else (*_plain(findings), _hidden(spec["canary"])),
             nodes={name: node.status for name, node in sorted(seen.nodes.items())},
             storages=tuple(sorted({row.storage for row in seen.storages})),
             guests=len(seen.guests),
-            canary_visible=None if spec["canary"] is None else spec["canary"] in seen.guests,
+            canary_visible=visible,
             role_commands=role_commands(user, token) if errors else (),
         )
 
@@ -110,8 +113,6 @@ class Regions:
         if intent.phase is Phase.DELETING:
             return Plan(gone=True)
         errors = [one.sentence for one in truth.findings if one.severity == "error"]
-        if truth.canary_visible is False:
-            errors.append(f"The canary VM {intent.spec['canary']} is not visible.")
         if errors:
             message = Message("region_wanting", " ".join(errors), {"what": " ".join(errors)})
             return Plan(wait=Wait(message, 20.0, needs="region"), health="degraded", health_message=message)
@@ -131,6 +132,12 @@ class Regions:
 
     def witness(self, intent: Intent) -> str:
         return f"Proxmox at {intent.spec['urls'][0]}"
+
+
+def _hidden(canary: int) -> FindingTruth:
+    return FindingTruth(
+        code="canary_hidden", severity="error", sentence=f"The canary VM {canary} is not visible."
+    )
 
 
 def _plain(findings: Any) -> tuple[FindingTruth, ...]:

@@ -25,7 +25,7 @@ from zone9.pve.vm import Absent, Identity, read_identity
 
 async def apply(step: Step, intent: Intent, truth: ServerTruth, work: Work) -> None:
     """Does one step. Raises what the driver raises; what became of a write is the next look's affair."""
-    driver: RegionDriver = await work.driver(intent.resolved["region"])
+    driver: RegionDriver = await work.driver(intent.resolved["region"], writing=True)
     if step.name == "place":
         return await _place(driver, intent, work)
     assert truth.place is not None
