@@ -6,9 +6,11 @@ line, newest first: to rotate, put a new line on top; old values open with the l
 """
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import os
+import tempfile
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -30,14 +32,13 @@ class Sealer:
 
     @classmethod
     def from_file(cls, path: Path) -> "Sealer":
-        """Reads the key file, and makes it (mode 0600) when there is none."""
+        """Reads the key file, and makes it (mode 0600) when there is none. Raises Never when it is damaged."""
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w") as file:
-                file.write(base64.b64encode(os.urandom(32)).decode() + "\n")
-        lines = path.read_text().split()
-        return cls(tuple(base64.b64decode(line) for line in lines))
+            _make(path)
+        try:
+            return cls(tuple(base64.b64decode(line, validate=True) for line in path.read_text().split()))
+        except ValueError as error:  # not base64, or not text at all
+            raise Never("the sealing key file is damaged", code="sealing_key_damaged") from error
 
     def seal(self, plain: bytes, *, row: str) -> bytes:
         nonce = os.urandom(12)
@@ -51,12 +52,27 @@ class Sealer:
             raise Never("a stored secret was sealed with a key that is not here", code="sealing_key_missing")
         try:
             return AESGCM(key).decrypt(sealed[5:17], sealed[17:], row.encode())
-        except InvalidTag as error:
+        except (InvalidTag, ValueError) as error:  # the latter: too short to be one
             raise Never("a stored secret does not open", code="secret_damaged") from error
 
     def digest(self, value: str) -> str:
         """Returns a keyed digest: tells whether two values are equal without telling either."""
         return hmac.new(self._newest, value.encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def _make(path: Path) -> None:
+    """Makes the file whole or not at all: half a key would lock every secret that is sealed with it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # readable by its owner alone
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(base64.b64encode(os.urandom(32)).decode() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):  # another process was first, and its key counts
+            os.link(name, path)
+    finally:
+        Path(name).unlink()
 
 
 def _key_id(key: bytes) -> bytes:
