@@ -66,6 +66,7 @@ class Row:
 
 
 STOPPED = truth(status="stopped")
+ASKED_OF_HA = {"ha_managed": True, "asked_power": "start", "asked_power_seconds": 5.0}
 TABLE = [
     Row("equal", LIVE, EQUAL, "nothing"),
     Row("never placed", LIVE, ServerTruth(), "place"),
@@ -181,6 +182,22 @@ TABLE = [
         truth(status="stopped", booted=False),
         "start",
     ),
+    Row("asked of the HA manager", LIVE, truth(status="stopped", **ASKED_OF_HA), "wait ha_asked"),
+    Row("HA has started it", LIVE, truth(**ASKED_OF_HA), "nothing"),
+    Row(
+        "HA was asked for something else",
+        asking(power="off"),
+        truth(**ASKED_OF_HA),
+        "shutdown",
+    ),
+    Row(
+        "HA has had its time",
+        LIVE,
+        truth(status="stopped", **{**ASKED_OF_HA, "asked_power_seconds": 121.0}),
+        "start",
+    ),
+    Row("started, and off at once", LIVE, truth(status="stopped", asked_power="start"), "start"),
+    Row("to be deleted, HA was asked", GONE, truth(ha_managed=True, asked_power="stop"), "wait ha_asked"),
     Row("to be deleted, running", GONE, EQUAL, "stop"),
     Row("to be deleted, just stopped", GONE, truth(status="stopped", off_seconds=0.5), "wait resting"),
     Row("to be deleted, off", GONE, STOPPED, "delete"),

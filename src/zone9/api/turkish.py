@@ -65,6 +65,7 @@ DETAIL = {
     "reference_not_found": "{ref} adında bir {kind} yok.",
     "refused": "İstek geri çevrildi.",
     "region_gone": "Bölge artık yok.",
+    "ha_asked": "HA yöneticisinden istendi, henüz yapmadı ({step})",
     "region_wanting": "Bölgede eksikler var: {what}",
     "region_warning": "Bölge uyarıyor: {what}",
     "resting": "Proxmox durdurmadan sonra hâlâ topluyor.",

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from zone9.base.together import together
 from zone9.model.facts import Intent, WriteRecord
 from zone9.model.ports import Work
-from zone9.products.servers.outcomes import Outcome, settle_open
+from zone9.products.servers.outcomes import POWER_STEPS, Outcome, settle_open
 from zone9.products.servers.truth import Nic, Place, ServerTruth, Settings
 from zone9.pve import propstring, tasks
 from zone9.pve.client import url_path
@@ -28,7 +28,7 @@ from zone9.pve.vm import (
     uuid_of,
 )
 
-POWER_STEPS = ("stop", "shutdown", "restart")
+OFF_STEPS = ("stop", "shutdown", "restart")
 
 
 async def observe(intent: Intent, work: Work) -> ServerTruth:
@@ -47,7 +47,7 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
     reading, node, foreign_task = await _read(driver, place, sent_before=sent_before)
     seen = _seen(place, reading, node)
     deleted = work.last_write("delete")
-    off = work.last_write(*POWER_STEPS)
+    off = work.last_write(*OFF_STEPS)
     truth = ServerTruth(
         place=place,
         clone_outcome=clone_outcome,
@@ -56,6 +56,7 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
         deleted_by_us=deleted is not None and deleted.outcome == "done",
         restarts_done=_restarts(facts, off, outcome),
         off_seconds=_off_seconds(off, outcome),
+        **_asked_power(work.last_write(*POWER_STEPS), outcome),
         booted=bool(facts.get("booted")),
         tags_ours=tuple(facts.get("tags_ours") or ()),
         foreign_task=foreign_task if seen["vm"] == "ours" else None,
@@ -217,6 +218,15 @@ def _off_seconds(last: WriteRecord | None, outcome: Outcome) -> float | None:
     if last is None or last.outcome != "done" or last.closed_age_seconds is None:
         return None
     return last.closed_age_seconds
+
+
+def _asked_power(last: WriteRecord | None, outcome: Outcome) -> dict[str, Any]:
+    """Returns the last power act of ours that Proxmox took, and how long ago."""
+    if outcome.power is not None:
+        return {"asked_power": outcome.power, "asked_power_seconds": 0.0}
+    if last is None or last.outcome != "done" or last.closed_age_seconds is None:
+        return {}
+    return {"asked_power": last.step, "asked_power_seconds": last.closed_age_seconds}
 
 
 def _learn(work: Work, place: Place, facts: Mapping[str, Any], truth: ServerTruth) -> None:

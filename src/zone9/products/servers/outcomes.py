@@ -16,6 +16,7 @@ from zone9.pve.driver import RegionDriver
 from zone9.pve.vm import Absent, Placeholder, read_vm
 
 SKEW_ALLOWANCE = 5
+POWER_STEPS = ("start", "stop", "shutdown", "restart")
 
 TASK_TYPES = {
     "clone": "qmclone",
@@ -38,6 +39,7 @@ class Outcome:
     clone: str | None = None
     restarts: int = 0
     powered_off: bool = False
+    power: str | None = None
 
 
 async def settle_open(driver: RegionDriver, work: Work, place: Place) -> Outcome:
@@ -88,6 +90,8 @@ async def _by_task(driver: RegionDriver, work: Work, write: WriteRecord, upid: s
 
 def _settle(work: Work, write: WriteRecord, what: str, exit_text: str | None, outcome: Outcome) -> None:
     work.settle(write, what, exit_text)
+    if what == "done" and write.step in POWER_STEPS:
+        outcome.power = write.step
     if write.step == "clone":
         outcome.clone = what
     elif what == "done" and write.step in {"stop", "shutdown"}:

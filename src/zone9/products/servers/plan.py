@@ -14,7 +14,9 @@ from zone9.products.servers.truth import Nic, ServerTruth, Settings
 
 NEVER_CLONED = (None, "refused", "not_sent", "not_applied")
 REST_SECONDS = 2.0  # between a stop and the next act: Proxmox's own clean-up holds the lock
-REBOOT_GRACE_SECONDS = 30.0  # a reboot is two tasks, and the second is Proxmox's own
+HA_GRACE_SECONDS = (
+    120.0  # the HA manager carries requests out in its own rounds of 10 s, after fencing delays
+)
 
 # Live at once on a running VM; the others wait for a restart unless hot-plugged (recorded from 9.2).
 HOT = {"name", "tags", "marker"}
@@ -88,7 +90,10 @@ def _when_foreign(intent: Intent, truth: ServerTruth) -> Plan:
 
 def _deletion(truth: ServerTruth) -> Plan:
     if truth.status == "running":
-        return Plan(steps=(Step("stop", effect=("status",)),), diffs=_present())
+        step = Step("stop", effect=("status",))
+        if (waiting := _asked_of_ha(step, truth)) is not None:
+            return Plan(wait=waiting, diffs=_present())
+        return Plan(steps=(step,), diffs=_present())
     if _resting(truth):
         return _wait("resting", "Proxmox is still cleaning up after the stop", REST_SECONDS)
     return Plan(steps=(Step("delete"),), diffs=_present())
@@ -110,10 +115,12 @@ def _upkeep(intent: Intent, truth: ServerTruth) -> Plan:
         diffs.append(FieldDiff("disk_bytes", asked_disk, truth.disk_bytes))
         steps.append(Step("resize", {"bytes": asked_disk}, effect=("disk_bytes",)))
     power, waiting = _power(spec, truth)
+    if power is not None and waiting is None:
+        waiting = _asked_of_ha(power, truth)
     if power is not None:
         diffs.append(FieldDiff("power", spec["power"], truth.status))
         steps.append(power)
-    if steps and not (steps[0].name in {"start", "restart"} and waiting is not None):
+    if steps and not (steps[0] is power and waiting is not None):
         return Plan(steps=tuple(steps), diffs=tuple(diffs))
     if waiting is not None:
         return Plan(wait=waiting, diffs=tuple(diffs))
@@ -144,6 +151,26 @@ def _power(spec: Mapping[str, Any], truth: ServerTruth) -> tuple[Step | None, Wa
     if truth.booted and spec["guest_shutdown"] == "accept" and truth.off_seconds is None:
         return Step("accept_shutdown"), None
     return step, None
+
+
+def _asked_of_ha(step: Step, truth: ServerTruth) -> Wait | None:
+    """Returns a wait where the HA manager has taken this very request and has not carried it out yet.
+
+    A start or stop of a managed VM only changes what the manager is asked for; its task is over at once
+    (pve-facts 6.2, ha).
+    """
+    if (
+        not truth.ha_managed
+        or truth.asked_power != step.name
+        or truth.asked_power_seconds >= HA_GRACE_SECONDS
+    ):
+        return None
+    message = Message(
+        "ha_asked",
+        f"the HA manager was asked for it and has not done it yet ({step.name})",
+        {"step": step.name},
+    )
+    return Wait(message, 3.0)
 
 
 def wanted(intent: Intent, truth: ServerTruth) -> Settings:

@@ -93,6 +93,8 @@ class ServerTruth(_Frozen):
     deleted_by_us: bool = False
     restarts_done: int = 0
     off_seconds: float | None = None
+    asked_power: str | None = None
+    asked_power_seconds: float = 0.0
     booted: bool = False
     tags_ours: tuple[str, ...] = ()
     absent_text: str | None = None
