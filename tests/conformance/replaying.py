@@ -43,6 +43,7 @@ MEASURED = frozenset(
         "pstart",
         "starttime",
         "endtime",
+        "next-run",
         "time",
         "ctime",
         "used",

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from zone9.sandbox.sdn import Sdn
 from zone9.sandbox.vm.config import ConfigFile
 from zone9.sandbox.vm.values import parse_size
 
@@ -30,6 +32,16 @@ class Node:
         return self.next_pid
 
 
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Is what a backup holds: a config, and the sizes of its disks in bytes, by key."""
+
+    values: dict[str, str]
+    disks: dict[str, int]
+    protected: bool = False
+    notes: str = ""
+
+
 @dataclass(slots=True)
 class Volume:
     """Is one volume; `path` is a real file where guests are real."""
@@ -45,6 +57,7 @@ class Volume:
     path: Path | None = None
     # What lists show for an import, whose `size` is that of the disk inside.
     file_size: int | None = None
+    archive: Archive | None = None
 
 
 @dataclass(slots=True)
@@ -169,6 +182,8 @@ class Cluster:
     pools: dict[str, Pool] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     ha: dict[str, dict[str, str]] = field(default_factory=dict)
+    backup_jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sdn: Sdn = field(default_factory=Sdn)
     firewalls: dict[int, dict[str, str]] = field(default_factory=dict)
     quorate: bool = True
     # Counts what permissions may depend on, so that they can be remembered.

@@ -44,7 +44,6 @@ async def mapping(call: Call) -> Any:
 
 
 @serves("GET", "/cluster/replication")
-@serves("GET", "/cluster/sdn/zones")
 @serves("GET", "/cluster/metrics/server")
 async def nothing(call: Call) -> Any:
     """There is nothing of this kind here."""

@@ -1,5 +1,6 @@
 """What is under /nodes but for VMs and tasks."""
 
+from collections import Counter
 from typing import Any
 
 from zone9.sandbox.answers import PveError, refused
@@ -7,6 +8,7 @@ from zone9.sandbox.call import Call, serves
 from zone9.sandbox.calls.cluster import node_numbers, world_knows
 from zone9.sandbox.cpus import VENDORS
 from zone9.sandbox.state import Storage, Volume
+from zone9.sandbox.vm.values import parse_property_string
 from zone9.sandbox.world import RELEASE, REPOID, VERSION
 
 NODE = "/nodes/{node}"
@@ -268,7 +270,13 @@ def _volume_row(volume: Volume) -> dict[str, Any]:
         "size": volume.file_size or volume.size,
         "ctime": volume.ctime,
     }
-    if volume.vmid is not None:
+    if volume.archive is not None:
+        row.update(vmid=volume.vmid, subtype="qemu")
+        if volume.archive.notes:
+            row["notes"] = volume.archive.notes
+        if volume.archive.protected:
+            row["protected"] = 1
+    elif volume.vmid is not None:
         parent = volume.parent
         row.update(vmid=volume.vmid, used=volume.used, parent=None)
         if parent:
@@ -284,9 +292,22 @@ async def import_metadata(call: Call) -> Any:
     raise PveError(f"unable to parse directory volume name '{volid}'")
 
 
-@serves("GET", f"{NODE}/sdn/zones")
-async def zones(call: Call) -> Any:
-    return []
+@serves("GET", f"{NODE}/storage/{{storage}}/prunebackups")
+async def prunable(call: Call) -> Any:
+    """Shows which archives a retention would keep: of each VM's, the newest `keep-last`."""
+    storage = call.world.storage(str(call.params["storage"]), call.node)
+    keep = parse_property_string(str(call.params.get("prune-backups", "keep-all=1"))).get("keep-last")
+    found, seen = [], Counter[int | None]()
+    for volume in sorted(storage.on(call.node).values(), key=lambda one: -one.ctime):
+        if volume.archive is None or call.params.get("vmid") not in {None, volume.vmid}:
+            continue
+        seen[volume.vmid] += 1
+        kept = keep is None or seen[volume.vmid] <= int(keep)
+        mark = "protected" if volume.archive.protected else "keep" if kept else "remove"
+        found.append(
+            {"volid": volume.volid, "ctime": volume.ctime, "type": "qemu", "vmid": volume.vmid, "mark": mark}
+        )
+    return found
 
 
 @serves("GET", f"{NODE}/storage/{{storage}}/content/{{volume}}")

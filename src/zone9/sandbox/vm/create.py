@@ -10,7 +10,7 @@ from zone9.sandbox.answers import PveError
 from zone9.sandbox.call import Call
 from zone9.sandbox.state import Vm
 from zone9.sandbox.tasks import Task
-from zone9.sandbox.vm import delete, disks, power, rights
+from zone9.sandbox.vm import delete, disks, power, restore, rights
 from zone9.sandbox.vm import values as text
 from zone9.sandbox.vm.config import ConfigFile
 from zone9.sandbox.vm.options import plain_values
@@ -19,13 +19,15 @@ from zone9.sandbox.world import QEMU
 
 
 async def create(call: Call) -> Any:
-    """Serves POST /nodes/{node}/qemu; answers the UPID of the qmcreate task."""
+    """Serves POST /nodes/{node}/qemu; answers the UPID of the qmcreate task, or of the qmrestore with an archive."""
     world, vmid, path = call.world, call.vmid, f"/vms/{call.vmid}"
     pool = call.params.get("pool")
     if pool is not None:
         may_change_pool(call, pool)
     elif not call.may(path, "VM.Allocate"):
         raise PveError("Permission check failed", status=403)
+    if "archive" in call.params:
+        return await restore.restore(call)
     values = plain_values(call)
     if "cdrom" in values:
         values["ide2"] = values.pop("cdrom")
