@@ -276,26 +276,6 @@ def _volume_row(volume: Volume) -> dict[str, Any]:
     return row
 
 
-@serves("GET", f"{NODE}/storage/{{storage}}/import-metadata")
-async def import_metadata(call: Call) -> Any:
-    """Knows foreign appliances only, of which the sandbox has none."""
-    name = str(call.params["volume"])
-    volid = name if ":" in name else f"{call.params['storage']}:{name}"
-    raise PveError(f"unable to parse directory volume name '{volid}'")
-
-
 @serves("GET", f"{NODE}/sdn/zones")
 async def zones(call: Call) -> Any:
     return []
-
-
-@serves("GET", f"{NODE}/storage/{{storage}}/content/{{volume}}")
-async def volume_info(call: Call) -> Any:
-    name = str(call.params["volume"])
-    storage = call.world.storage(str(call.params["storage"]), call.node)
-    volid = name if ":" in name else f"{storage.name}:{name}"
-    volume = storage.on(call.node).get(volid)
-    if volume is None:
-        raise PveError(f"volume_size_info on '{volid}' failed - no format")
-    path = f"{storage.path}/images/{volid.split(':', 1)[1]}"
-    return {"format": volume.format, "size": volume.size, "used": volume.used, "path": path}
