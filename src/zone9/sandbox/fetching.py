@@ -7,6 +7,7 @@ sandbox is one without a network: names do not resolve, addresses cannot be reac
 
 import asyncio
 import ipaddress
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
@@ -88,7 +89,8 @@ async def opened(
         except (aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
             raise Unreachable("certificate verify failed", place.shown) from error
         except aiohttp.ClientConnectorError as error:
-            raise Unreachable(error.strerror or "Connection refused", place.shown) from error
+            why = os.strerror(error.errno) if error.errno else "Connection refused"
+            raise Unreachable(why, place.shown) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             raise Unreachable("Connection timed out", place.shown) from error
         async with response:

@@ -27,6 +27,9 @@ class Received:
     refusal: Exception | None = None
 
 
+RECEIVED = web.RequestKey("received", Received)
+
+
 def is_upload(request: web.BaseRequest, path: str) -> bool:
     return request.method == "POST" and UPLOAD.fullmatch(path) is not None
 

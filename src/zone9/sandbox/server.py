@@ -19,6 +19,7 @@ from zone9.sandbox.answers import ConnectionCut, Curt, PveError, Unauthenticated
 from zone9.sandbox.call import CALLS, Call, Listing
 from zone9.sandbox.faults import Fault
 from zone9.sandbox.journal import Asked, Violation
+from zone9.sandbox.receiving import RECEIVED
 from zone9.sandbox.schema import Method
 from zone9.sandbox.tickets import Tickets
 from zone9.sandbox.world import World
@@ -53,7 +54,7 @@ class Server:
         if fault:
             asked.fault = fault.reason or fault.kind
         try:
-            request["received"] = received = await receiving.receive(
+            request[RECEIVED] = received = await receiving.receive(
                 request, asked.path, self.world.files, self.world.durations.upload_patience
             )
             asked.body = received.values
@@ -129,8 +130,9 @@ class Server:
             why = f"Method '{asked.method} {segments}' not implemented"
             self._violation(asked, why)
             raise PveError(why, status=501)
-        if request["received"].refusal is not None:
-            raise request["received"].refusal
+        refusal = request[RECEIVED].refusal
+        if refusal is not None:
+            raise refusal
         values = _values(asked, method)
         serving = self._reach(values.get("node"))
         coerced, errors = schema.validate(method, values)
@@ -146,7 +148,7 @@ class Server:
 
     def _allowed(self, request: web.BaseRequest, asked: Asked, method: Method | None) -> str:
         """Answers who asks; who may not upload is told so by the HTTP server, which has kept nothing."""
-        received = request["received"]
+        received = request[RECEIVED]
         opened = method is not None and (asked.method, method.template) in OPEN
         try:
             asked.user = user = self._tickets.authenticate(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from zone9.sandbox import volids
 from zone9.sandbox.answers import PveError, refused
 from zone9.sandbox.call import Call, serves
 from zone9.sandbox.calls.cluster import node_numbers, world_knows
@@ -256,8 +257,17 @@ async def content(call: Call) -> Any:
             continue
         if vmid and volume.vmid not in {None, int(vmid)}:
             continue
-        found.append(_volume_row(volume))
+        if _readable(call, storage, volume):
+            found.append(_volume_row(volume))
     return found
+
+
+def _readable(call: Call, storage: Storage, volume: Volume) -> bool:
+    try:
+        volids.must_read(call, volids.parse(storage, volume.volid))
+    except PveError:
+        return False
+    return True
 
 
 def _volume_row(volume: Volume) -> dict[str, Any]:

@@ -199,7 +199,8 @@ def _import(
     log += copylog.formatting(storage, made)
     log.append(f"allocated target volume '{volid}'")
     if max(volume.used, volume.file_size or 0) > room:
-        log += [copylog.transferred(0, made.size), copylog.out_of_space(room)]
+        done = [0, *(step for step in copylog.steps(volume) if step < room)]
+        log += [*(copylog.transferred(step, made.size) for step in done), copylog.out_of_space(room)]
         free_volume(world, node, volid)
         raise PveError(
             f"cannot import from '{source}' - copy failed: {_convert(world, volume, storage, made)}failed: exit code 1"
