@@ -15,7 +15,7 @@ from zone9.sandbox.answers import PveError
 
 QCOW2_MAGIC = b"QFI\xfb"
 QCOW2_VERSIONS = frozenset({2, 3})
-# Magic, version, backing file's offset and length, cluster bits, virtual size; all big-endian.
+# Magic, version, backing file's offset and length (no name is at 0), cluster bits, virtual size; all big-endian.
 QCOW2_HEAD = struct.Struct(">4sIQIIQ")
 # Where version 3 says what a reader must know; bit 2 of it is an external data file.
 QCOW2_INCOMPATIBLE = 72
@@ -33,7 +33,7 @@ class Qcow2:
     """Is what a qcow2 header says; `size` is the virtual size in bytes."""
 
     size: int
-    backing: str = ""
+    backed: bool = False
     data_file: bool = False
 
 
@@ -43,7 +43,7 @@ def read_qcow2(path: Path) -> Qcow2 | None:
         head = file.read(112)
         if len(head) < QCOW2_HEAD.size:
             return None
-        magic, version, offset, length, _, size = QCOW2_HEAD.unpack_from(head)
+        magic, version, backing, _, _, size = QCOW2_HEAD.unpack_from(head)
         if magic != QCOW2_MAGIC or version not in QCOW2_VERSIONS:
             return None
         incompatible = 0
@@ -51,12 +51,7 @@ def read_qcow2(path: Path) -> Qcow2 | None:
             if len(head) < QCOW2_INCOMPATIBLE + 8:
                 return None
             (incompatible,) = struct.unpack_from(">Q", head, QCOW2_INCOMPATIBLE)
-        backing = ""
-        if offset:
-            file.seek(offset)
-            # The format allows 1023 bytes for the name.
-            backing = file.read(min(length, 1023)).decode("utf-8", "replace")
-    return Qcow2(size, backing, bool(incompatible & DATA_FILE))
+    return Qcow2(size, backing != 0, bool(incompatible & DATA_FILE))
 
 
 def virtual_size(path: Path, suffix: str) -> int:
@@ -84,7 +79,7 @@ def _check_qcow2(path: Path, shown: str, log: Callable[[str], None]) -> None:
         raise _unreadable(shown, "qcow2", "Image is not in qcow2 format", log)
     if found.data_file:
         raise PveError(f"{shown}: 'data-file' references are not allowed!")
-    if found.backing:
+    if found.backed:
         raise PveError(f"backing file not allowed for untrusted image '{shown}'!")
 
 

@@ -135,6 +135,9 @@ class Server:
             raise refusal
         values = _values(asked, method)
         serving = self._reach(values.get("node"))
+        if receiving.is_upload(request, asked.path):
+            # It alone is not handed on: who is asked copies the file to its node.
+            serving = self._local
         coerced, errors = schema.validate(method, values)
         if errors:
             self._violation(asked, "bad parameters", errors)

@@ -29,6 +29,9 @@ class Files:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._sizes: dict[Path, int] = {}
 
+    def __len__(self) -> int:
+        return len(self._sizes)
+
     def new_upload(self) -> str:
         """Makes an empty file for a request's body and answers its name on the node."""
         name = f"{UPLOAD_DIRECTORY}/pveupload-{self._dice.getrandbits(128):032x}"
@@ -44,8 +47,7 @@ class Files:
         """Makes an empty file; the suffix is the format of what will be in it, by which guests open it."""
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="zone9-sandbox-")
-        number = len(self._sizes)
-        path = Path(self._directory.name) / f"{number}-{self._dice.getrandbits(32):08x}.{suffix}"
+        path = Path(self._directory.name) / f"{self._dice.getrandbits(64):016x}.{suffix}"
         path.touch(mode=0o600)
         self._sizes[path] = 0
         return path
