@@ -9,14 +9,25 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 BOUNDARY = "b0undary"
+CLUSTER = 65536
 ISO = bytes(range(256)) * 300
 Part = tuple[str, str | bytes] | tuple[str, str, bytes]
 
 
 def qcow2(size: int = 48 * 2**20, *, backing: bytes = b"", incompatible: int = 0) -> bytes:
+    """Answers an image that QEMU opens: header, refcounts and an empty first table, a cluster each."""
     offset = 200 if backing else 0
-    head = struct.pack(">4sIQIIQ", b"QFI\xfb", 3, offset, len(backing), 16, size).ljust(72, b"\0")
-    return (head + struct.pack(">Q", incompatible)).ljust(200, b"\0") + backing + bytes(65536)
+    places = (2 * CLUSTER + CLUSTER, CLUSTER)
+    head = struct.pack(
+        ">4sIQIIQIIQQIIQQQQII", b"QFI\xfb", 3, offset, len(backing), 16, size, 0, 1, *places, 1, 0, 0, incompatible,
+        0, 0, 4, 104,
+    )  # fmt: skip
+    clusters = (
+        head.ljust(200, b"\0") + backing,
+        struct.pack(">Q", 2 * CLUSTER),
+        struct.pack(">4H", 1, 1, 1, 1),
+    )
+    return b"".join(cluster.ljust(CLUSTER, b"\0") for cluster in clusters) + bytes(8)
 
 
 def ova(*names: str) -> bytes:
