@@ -1,10 +1,12 @@
 """Uploads, downloads, single volumes, and disks that are imported from what was sent."""
 
+import asyncio
 import hashlib
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import pytest
@@ -91,7 +93,9 @@ async def keeper(sandbox: Sandbox) -> AsyncIterator[Api]:
 
 
 @pytest.mark.fact("6.2/upload/1")
-async def test_fields_come_in_one_order_and_the_http_server_itself_refuses_others(tenant: Api) -> None:
+async def test_fields_come_in_one_order_and_the_http_server_itself_refuses_others(
+    sandbox: Sandbox, tenant: Api
+) -> None:
     digest = hashlib.sha256(ISO).hexdigest()
     algorithm, checksum = ("checksum-algorithm", "sha256"), ("checksum", digest)
     assert await sent(tenant, "iso", "a.iso", ISO, algorithm, checksum) == "OK"
@@ -112,6 +116,7 @@ async def test_fields_come_in_one_order_and_the_http_server_itself_refuses_other
     )
     answer = await send(tenant, content, ("file", "a.iso", ISO))
     assert (answer.status, answer.text) == (500, f"{multipart.WRONG_NAME.format(name='file')}\n")
+    assert [violation.why for violation in sandbox.violations[:1]] == ["Bad Request"]
     answer = await send(tenant, content)
     assert (answer.status, answer.reason) == (
         500,
@@ -433,6 +438,27 @@ async def test_there_is_a_bound(sandbox: Sandbox, tenant: Api) -> None:
         500,
         "write to temporary file failed - No space left on device",
     )
+
+
+async def test_a_client_that_goes_away_leaves_nothing(sandbox: Sandbox, tenant: Api) -> None:
+    context = ssl.create_default_context(cadata=sandbox.certificate_pem)
+    address = urlsplit(sandbox.url)
+    _, writer = await asyncio.open_connection(address.hostname, address.port, ssl=context)
+    text = form(("content", "iso"), ("filename", "a.iso", ISO))
+    head = (
+        "POST /api2/json/nodes/pve1/storage/vmstore/upload HTTP/1.1\r\nHost: pve1\r\n"
+        f"Authorization: {tenant.headers['Authorization']}\r\nContent-Length: {len(text)}\r\n"
+        f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
+    )
+    writer.write(head.encode() + text[:5000])
+    await writer.drain()
+    while not sandbox.world.files.uploads:  # noqa: ASYNC110 - there is nothing to wait on
+        await asyncio.sleep(0.01)
+    writer.transport.abort()
+    while sandbox.world.files.uploads:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert (len(sandbox.world.files), sandbox.violations) == (0, [])
+    assert await sent(tenant, "iso", "a.iso", ISO) == "OK"
 
 
 async def test_a_lost_answer_leaves_the_file_stored(sandbox: Sandbox, tenant: Api) -> None:

@@ -52,7 +52,10 @@ class Unauthenticated(Exception):
 
 
 class Curt(Exception):
-    """Is a refusal by the HTTP server itself, before any API call: never JSON, `body` repeats the reason."""
+    """Is a refusal by the HTTP server itself after some seconds: never JSON, `body` repeats the reason.
+
+    Status 0 means that it says nothing and closes the connection.
+    """
 
     def __init__(self, status: int, reason: str, *, seconds: float = 0.0, body: bool = False) -> None:
         super().__init__(reason)

@@ -42,7 +42,7 @@ async def receive(request: web.BaseRequest, path: str, files: Files, patience: f
         return Received(decode.body(text, content_type) if text else {})
     boundary = multipart.boundary_of(content_type)
     if boundary is None:
-        await request.read()
+        await _throw_away(request)
         # Nothing comes back, and after a while the connection is closed (pve-facts 6.2, upload 2).
         return Received(refusal=Curt(0, "", seconds=patience))
     name = files.new_upload()
@@ -52,7 +52,15 @@ async def receive(request: web.BaseRequest, path: str, files: Files, patience: f
             request.content.iter_chunked(CHUNK), boundary, lambda data: files.append(file, data)
         )
     except (Curt, PveError) as refusal:
-        async for _ in request.content.iter_chunked(CHUNK):
-            """The rest is thrown away, so that the client gets to read the answer."""
+        await _throw_away(request)
         return Received(upload=name, refusal=refusal)
+    except BaseException:
+        files.drop_upload(name)
+        raise
     return Received({**fields, "tmpfilename": name}, name)
+
+
+async def _throw_away(request: web.BaseRequest) -> None:
+    """Reads what nobody needs, so that the client gets to read the answer."""
+    async for _ in request.content.iter_chunked(CHUNK):
+        pass

@@ -64,6 +64,9 @@ class Server:
             raise
         except PveError as error:
             response = self._refusal(asked, error)
+        except (ConnectionError, web.RequestPayloadError, web.HTTPException):
+            # The client went away, or sent more than anybody reads.
+            raise
         except Exception as error:  # noqa: BLE001 - a fault of ours must fail a test, not look like Proxmox's
             self._violation(asked, f"sandbox failure: {error!r}")
             response = self._refusal(asked, PveError(f"sandbox failure: {error!r}"))
@@ -132,6 +135,8 @@ class Server:
             raise PveError(why, status=501)
         refusal = request[RECEIVED].refusal
         if refusal is not None:
+            if isinstance(refusal, Curt):
+                self._violation(asked, refusal.reason or "no form where an upload was due")
             raise refusal
         values = _values(asked, method)
         serving = self._reach(values.get("node"))

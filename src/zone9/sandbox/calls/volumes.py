@@ -144,12 +144,10 @@ async def update(call: Call) -> Any:
     """Refuses: only backups have notes and protection, and there are none."""
     _, name = _named(call)
     volids.must_read(call, name)
-    for attribute in ("notes", "protected"):
-        if attribute in call.params and name.content != "backup":
-            notes = attribute == "notes"
-            raise PveError(
-                "only backups can have notes" if notes else f"only backups support attribute '{attribute}'"
-            )
+    if name.content != "backup" and "notes" in call.params:
+        raise PveError("only backups can have notes")
+    if name.content != "backup" and "protected" in call.params:
+        raise PveError("only backups support attribute 'protected'")
 
 
 @serves("DELETE", VOLUME)
