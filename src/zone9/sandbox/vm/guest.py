@@ -65,9 +65,7 @@ def _disks(world: World, vm: Vm) -> list[Disk]:
         volid = text.parse_drive(line)["file"]
         volume = world.cluster.volume(vm.node, volid)
         if volume is not None:
-            # A kept cluster remembers files that went with the sandbox before.
-            path = volume.path if volume.path and volume.path.exists() else None
-            found.append(Disk(slot=key, size=volume.size, path=path, base=volume.parent or ""))
+            found.append(Disk(slot=key, size=volume.size, path=volume.path, base=volume.parent or ""))
     return found
 
 
