@@ -31,6 +31,24 @@ async def test_the_cluster_comes_back_without_power(tmp_path: Path) -> None:
     assert (tmp_path / "sandbox.json").stat().st_mode & 0o777 == 0o600
 
 
+async def test_uploaded_bytes_go_with_their_sandbox(tmp_path: Path) -> None:
+    first = Kept(tmp_path / "sandbox.json")
+    async with Sandbox(nodes=("pve1",)) as sandbox:
+        sandbox.add_import("a.raw", 2**20, path=sandbox.world.files.new("raw"))
+        keeping = sandbox.world.spawn(first.keep(sandbox))
+        await asyncio.sleep(0)
+        keeping.cancel()
+    first.close()
+
+    second = Kept(tmp_path / "sandbox.json")
+    async with Sandbox(nodes=("pve1",)) as again:
+        assert second.restore(again)
+        volume = again.cluster.volume("pve1", "vmstore:import/a.raw")
+        assert volume is not None
+        assert (volume.size, volume.path) == (2**20, None)
+    second.close()
+
+
 async def test_a_file_has_one_sandbox(tmp_path: Path) -> None:
     first = Kept(tmp_path / "sandbox.json")
 

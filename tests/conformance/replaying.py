@@ -6,6 +6,8 @@ what happened outside of HTTP stands in `left_out.toml`, with a reason.
 """
 
 import asyncio
+import hashlib
+import io
 import json
 import os
 import re
@@ -17,9 +19,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import aiohttp
+import recorded_files
 
 from zone9.sandbox import Sandbox, pvestatd
-from zone9.sandbox.state import Pool
+from zone9.sandbox.state import Pool, Volume
 from zone9.sandbox.vm.values import parse_drive, print_drive
 
 HERE = Path(__file__).parent
@@ -27,6 +30,15 @@ UPID = re.compile(r"UPID:[\w-]+:[0-9A-F]{8}:[0-9A-F]{8}:[0-9A-F]{8}:\w+:[^:]*:[^
 DIGEST = re.compile(r"\b[0-9a-f]{40}\b")
 MAC = re.compile(r"\bBC:24:11(?::[0-9A-F]{2}){3}\b", re.IGNORECASE)
 UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+CHECKSUM = re.compile(r"\b[0-9a-f]{64}\b")
+TEMPORARY = re.compile(r"\bpveupload-[0-9a-f]{32}\b|\btmp_dwnl\.\d+\b")
+SERVER = re.compile(r"\b10\.99\.0\.1:\d{4,5}\b")
+ENCODED_SERVER = re.compile(r"(?<![\d.])10\.99\.0\.1%3A\d{4,5}\b")
+PAIRED = (UPID, DIGEST, MAC, UUID, CHECKSUM, TEMPORARY, SERVER)
+# When wget asked and how fast it was.
+WGET = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\(\d+(?:\.\d+)? [KMG]B/s\)|(?<=% ) *[\d.]+[KMG]?=[\d.]+s")
+# The web server that the recordings fetched from.
+RECORDED_SERVER = "10.99.0.1:8099"
 # Numbers that were measured, times, and what only the recording's machine had: present or absent, never compared.
 MEASURED = frozenset(
     [
@@ -161,9 +173,9 @@ class Pairs:
 
     def translate(self, text: str) -> str:
         """Puts our values where the recording has its own."""
-        for pattern in (UPID, DIGEST, MAC, UUID):
+        for pattern in PAIRED:
             text = pattern.sub(lambda match: self.ours.get(match[0], match[0]), text)
-        return text
+        return ENCODED_SERVER.sub(lambda match: quote(self.ours.get(unquote(match[0]), match[0])), text)
 
 
 class Comparison:
@@ -197,11 +209,12 @@ class Comparison:
     def _text(self, recorded: str, ours: str) -> bool:
         if recorded == ours:
             return True
-        for pattern in (UPID, DIGEST, MAC, UUID):
+        for pattern in PAIRED:
             left, right = pattern.findall(recorded), pattern.findall(ours)
             if len(left) != len(right) or not all(map(self._pairs.meet, left, right)):
                 return False
             recorded, ours = pattern.sub("#", recorded), pattern.sub("#", ours)
+        recorded, ours = (WGET.sub("#", text) for text in (recorded, ours))
         recorded, ours = (
             re.sub(r"creation-qemu=[\d.]+,ctime=\d+", "meta", text) for text in (recorded, ours)
         )
@@ -214,6 +227,13 @@ class Comparison:
     def _no(self, path: str, recorded: Any, ours: Any) -> bool:
         self.why = f"{path or 'answer'}: {str(recorded)[:160]!r} != {str(ours)[:160]!r}"
         return False
+
+
+def _had_ended(row: dict[str, Any]) -> bool:
+    """Tells whether a task that was looked at had ended: that it had was chance, what it ended with was not."""
+    document = row["response"].get("json")
+    data = document.get("data") if isinstance(document, dict) else None
+    return isinstance(data, dict) and "upid" in data and data.get("status") == "stopped"
 
 
 def path_like(text: str) -> bool:
@@ -250,6 +270,10 @@ class Replay:
         self.equal: list[int] = []
         self.different: dict[int, str] = {}
 
+    def serve(self, port: int) -> None:
+        """Says where the files are that the recording fetched."""
+        self._pairs.meet(RECORDED_SERVER, f"10.99.0.1:{port}")
+
     def know(self, name: str, token: str) -> None:
         self._tokens[name] = token
 
@@ -266,9 +290,9 @@ class Replay:
 
     async def _one(self, session: aiohttp.ClientSession, row: dict[str, Any]) -> None:
         number, recorded = row["n"], row["response"]
-        if "at the end" in str(row.get("note")):
+        if "at the end" in str(row.get("note")) or _had_ended(row):
             await self._wait_for(row["request"]["url"])
-        status, reason, document = await self._ask(session, row["request"])
+        status, reason, document = await self._ask(session, row["request"], str(row.get("note")))
         if (self._file, number) in self._notes.left_out:
             self._learn(recorded.get("json"), document)
             return
@@ -296,13 +320,22 @@ class Replay:
             if isinstance(one, dict) and isinstance(other, dict) and "digest" in one and "digest" in other:
                 self._pairs.ours[one["digest"]] = other["digest"]
 
-    async def _ask(self, session: aiohttp.ClientSession, request: dict[str, Any]) -> tuple[int, str, Any]:
+    async def _ask(
+        self, session: aiohttp.ClientSession, request: dict[str, Any], note: str
+    ) -> tuple[int, str, Any]:
         url = request["url"]
         url = re.sub(r"UPID(?:%3A[^/?&]*)+", self._encoded_upid, url)
         body = request.get("body")
         headers = self._headers(request.get("auth"))
-        data = None
-        if body is not None:
+        data: str | bytes | None = None
+        # Files take a while on their way, and their tasks must not be over when they are looked at.
+        patience = 0.3 if isinstance(body, dict) else 0.03
+        if isinstance(body, dict):
+            data, headers["Content-Type"], files = recorded_files.multipart(body, note)
+            for checksum, file in self._checksums(files):
+                data = data.replace(checksum.encode(), file.encode())
+        elif body is not None:
+            self._checksums(recorded_files.fetched(body) if body[:1] != "{" else {})
             data = self._pairs.translate(body).replace("<TICKET>", quote(self._tickets.get("ticket", "")))
             if data.startswith("{"):
                 headers["Content-Type"] = "application/json"
@@ -312,19 +345,28 @@ class Replay:
 
         async def asked() -> tuple[int, str, Any]:
             target = aiohttp.client.URL(self._sandbox.url + url, encoded=True)
-            async with session.request(request["method"], target, data=data, headers=headers) as response:
+            sent = io.BytesIO(data) if isinstance(data, bytes) else data
+            async with session.request(request["method"], target, data=sent, headers=headers) as response:
                 text = await response.text()
-                return response.status, response.reason or "", json.loads(text) if text else None
+                is_json = "json" in response.headers.get("Content-Type", "")
+                return response.status, response.reason or "", json.loads(text) if text and is_json else None
 
         answer = asyncio.ensure_future(asked())
         while not answer.done():
-            await asyncio.wait({answer}, timeout=0.03)
+            await asyncio.wait({answer}, timeout=patience)
             if not answer.done():
                 await self._sandbox.clock.advance(0.25)
         status, reason, document = answer.result()
         if status == 200 and isinstance(document, dict) and isinstance(document.get("data"), dict):
             self._keep(request, document["data"])
         return status, reason, document
+
+    def _checksums(self, files: dict[str, bytes]) -> list[tuple[str, str]]:
+        """Pairs the checksums of the recording's files with those of ours."""
+        pairs = [(recorded, hashlib.sha256(file).hexdigest()) for recorded, file in files.items()]
+        for recorded, ours in pairs:
+            self._pairs.meet(recorded, ours)
+        return pairs
 
     def _keep(self, request: dict[str, Any], data: dict[str, Any]) -> None:
         if "ticket" in data and "CSRFPreventionToken" in data:
@@ -358,6 +400,8 @@ class Replay:
             if task is None or not task.running:
                 return
             await self._sandbox.clock.advance(0.25)
+            # What is fetched comes in real time.
+            await asyncio.sleep(0.002)
 
     async def _happen(self, event: dict[str, Any]) -> None:
         sandbox, operator = self._sandbox, self._sandbox.operator
@@ -411,6 +455,18 @@ class Replay:
                     setattr(target, name, value)
             case "vm":
                 setattr(sandbox.vms[event["vmid"]], event["field"], event["to"])
+            case "grant":
+                for who in ("z9@pve", "z9@pve!ctl"):
+                    sandbox.accounts.grant(event["path"], who, frozenset(event["privileges"]))
+            case "revoke":
+                for who in ("z9@pve", "z9@pve!ctl"):
+                    sandbox.accounts.revoke(event["path"], who)
+            case "files":
+                for volid in event["volumes"]:
+                    content, _, name = volid.partition(":")[2].partition("/")
+                    suffix = "iso" if content == "iso" else name.rsplit(".", 1)[-1]
+                    volume = Volume(volid, content, suffix, 2**20, sandbox.world.now("pve1"))
+                    sandbox.cluster.storages["vmstore"].on("pve1")[volid] = volume
             case "option":
                 sandbox.world.options[event["name"]] = event["to"]
 

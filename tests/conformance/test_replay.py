@@ -4,6 +4,7 @@ import os
 from collections import Counter
 
 import pytest
+import recorded_files
 from replaying import Notes, Replay, data_directory, furnish, furnish_earlier, furnish_second, load_rows
 
 from zone9.sandbox import Durations, Sandbox
@@ -11,7 +12,7 @@ from zone9.sandbox import Durations, Sandbox
 FIRST, SECOND = "pve-9.2-recorded.jsonl", "pve-9.2-recorded-2.jsonl"
 # What is reached today; it only ever rises.
 FLOOR_FIRST = 462
-FLOOR_SECOND = 935
+FLOOR_SECOND = 1150
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +61,12 @@ async def test_second_recording() -> None:
     rows = load_rows(SECOND)
     replays = []
     for part in dict.fromkeys(row["part"] for row in rows):
-        async with Sandbox(("pve1",), manual_clock=True, durations=durations(), seed=1) as sandbox:
+        async with (
+            recorded_files.web_server() as port,
+            Sandbox(("pve1",), manual_clock=True, durations=durations(), seed=1) as sandbox,
+        ):
             replay = Replay("2", sandbox, notes)
+            replay.serve(port)
             furnish(sandbox, replay)
             furnish_second(sandbox, replay)
             await replay.run([row for row in rows if row["part"] == part])

@@ -32,13 +32,13 @@ class Api:
         self.headers = {"Authorization": f"PVEAPIToken={token or sandbox.token}"}
 
     async def ask(
-        self, method: str, path: str, /, *, raw: str | None = None, headers: Any = None, **params: Any
+        self, method: str, path: str, /, *, raw: str | bytes | None = None, headers: Any = None, **params: Any
     ) -> Answer:
         named = {key.replace("_", "-"): value for key, value in params.items()}
         text = "&".join(f"{quote(key)}={quote(str(value), safe='')}" for key, value in named.items())
         url = f"{self.sandbox.url}/api2/json{path}"
         sent = {**self.headers, **(headers or {})}
-        body = raw
+        body: str | bytes | None = raw
         if method in {"GET", "DELETE"}:
             url += f"?{text}" if text else ""
         elif body is None:
@@ -48,7 +48,7 @@ class Api:
         target = aiohttp.client.URL(url, encoded=True)
         async with self._session.request(method, target, data=body, headers=sent) as response:
             text = await response.text()
-            document = (json.loads(text) if text else None) or {}
+            document = (json.loads(text) if text[:1] == "{" else None) or {}
             return Answer(
                 response.status,
                 response.reason or "",

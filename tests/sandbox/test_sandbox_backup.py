@@ -119,6 +119,12 @@ async def test_an_archive_shows_its_config_and_what_would_be_pruned(sandbox: San
     await root.task("POST", "/nodes/pve1/vzdump", vmid=101, storage="vmstore")
     text = await root.ok("GET", "/nodes/pve1/vzdump/extractconfig", volume=await archive_of(root, 101))
     assert "name: web1\n" in text
+    volume = f"/nodes/pve1/storage/vmstore/content/{await archive_of(root, 101)}"
+    await root.ok("PUT", volume, protected=1, notes="keep it")
+    assert "cannot remove protected volume" in (await root.ask("DELETE", volume)).reason
+    shown = (await root.ok("GET", "/nodes/pve1/storage/vmstore/content", content="backup"))[0]
+    assert (shown["notes"], shown["protected"]) == ("keep it", 1)
+    await root.ok("PUT", volume, protected=0)
     path = "/nodes/pve1/storage/vmstore/prunebackups"
     marks = [row["mark"] for row in await root.ok("GET", path, prune_backups="keep-last=1")]
     assert marks == ["keep"]

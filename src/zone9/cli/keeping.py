@@ -53,6 +53,10 @@ class Kept:
             setattr(sandbox.cluster, name, getattr(kept, name))
         for vm in sandbox.cluster.vms.values():
             vm.running = None
+        for _, _, volume in sandbox.cluster.volumes():
+            # What was uploaded went with the sandbox before: the volume is there, and has a size alone.
+            if volume.path is not None and not volume.path.exists():
+                volume.path = None
         sandbox.cluster.version += 1
         return True
 

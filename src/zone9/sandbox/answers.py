@@ -51,6 +51,20 @@ class Unauthenticated(Exception):
         self.reason = reason
 
 
+class Curt(Exception):
+    """Is a refusal by the HTTP server itself after some seconds: never JSON, `body` repeats the reason.
+
+    Status 0 means that it says nothing and closes the connection.
+    """
+
+    def __init__(self, status: int, reason: str, *, seconds: float = 0.0, body: bool = False) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.seconds = seconds
+        self.text = f"{reason}\n" if body else ""
+
+
 class ConnectionCut(Exception):
     """Means that this request gets no HTTP answer at all."""
 

@@ -26,6 +26,10 @@ class Durations:
     resize: float = 0.1
     template: float = 0.3
     delete: float = 0.3
+    # What a worker does before it looks at a file: a client that asks at once sees it running (recorded).
+    upload: float = 0.4
+    download: float = 0.4
+    image_delete: float = 0.1
     migrate: float = 5.0
     nic_replug: float = 2.0
     nic_plug: float = 1.0
@@ -34,6 +38,8 @@ class Durations:
     busy_unplug: float = 6.0
     # pveproxy gives up on pvedaemon, which goes on (pve-facts 6.2, disks 2).
     proxy_patience: float = 30.0
+    # How long a request that is no upload hangs where an upload was due.
+    upload_patience: float = 5.0
     agent_timeout: float = 3.0
     unauthenticated: float = 3.0
     # qm cleanup: how long after QEMU's end it comes, and how long it holds the lock of a VM that runs again.

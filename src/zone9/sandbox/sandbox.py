@@ -26,6 +26,7 @@ from zone9.sandbox.operator import Operator
 from zone9.sandbox.server import Server
 from zone9.sandbox.state import GIB, Cluster, Node, Storage, Vm, Volume
 from zone9.sandbox.stock import Stock
+from zone9.sandbox.stored import Files
 from zone9.sandbox.tasks import Tasks
 from zone9.sandbox.tickets import Tickets
 from zone9.sandbox.vm import power
@@ -33,8 +34,6 @@ from zone9.sandbox.world import World
 
 TOKEN = "zone9@pve!ctl"
 LOOPBACK = "127.0.0.1"
-# aiohttp's own limit is 1 MiB, less than an import.
-BODY_LIMIT = 64 * 2**20
 
 __all__ = ["Sandbox", "calls"]
 
@@ -78,6 +77,7 @@ class Sandbox:
             guests=self.guests,
             durations=self.durations,
             random=random.Random(seed),
+            files=Files(random.Random(seed)),
             fingerprint=self._certificate.fingerprint,
             certificate=self._certificate.pem,
         )
@@ -117,6 +117,7 @@ class Sandbox:
             work.cancel()
         await asyncio.gather(*background, return_exceptions=True)
         await self.guests.close()
+        self.world.files.close()
 
     async def __aenter__(self) -> Self:
         return await self.start()

@@ -14,11 +14,12 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from zone9.sandbox import decode, permissions, schema
-from zone9.sandbox.answers import ConnectionCut, PveError, Unauthenticated, bad
+from zone9.sandbox import decode, permissions, receiving, schema
+from zone9.sandbox.answers import ConnectionCut, Curt, PveError, Unauthenticated, bad
 from zone9.sandbox.call import CALLS, Call, Listing
 from zone9.sandbox.faults import Fault
 from zone9.sandbox.journal import Asked, Violation
+from zone9.sandbox.receiving import RECEIVED
 from zone9.sandbox.schema import Method
 from zone9.sandbox.tickets import Tickets
 from zone9.sandbox.world import World
@@ -45,7 +46,6 @@ class Server:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Is aiohttp's low-level handler: no router, no middleware."""
         raw_path, _, query = request.raw_path.partition("?")
-        text = await request.read()
         path = raw_path.removeprefix(PREFIX) or "/"
         values = decode.urlencoded(query)
         asked = Asked(self.world.clock.now(), request.method, _shown(path), values, {})
@@ -54,14 +54,19 @@ class Server:
         if fault:
             asked.fault = fault.reason or fault.kind
         try:
-            content_type = request.headers.get("Content-Type", "")
-            asked.body = decode.body(text, content_type) if text else {}
+            request[RECEIVED] = received = await receiving.receive(
+                request, asked.path, self.world.files, self.world.durations.upload_patience
+            )
+            asked.body = received.values
             response = await self._through_fault(request, asked, fault, raw_path.startswith(PREFIX))
         except ConnectionCut:
             _cut(request)
             raise
         except PveError as error:
             response = self._refusal(asked, error)
+        except (ConnectionError, web.RequestPayloadError, web.HTTPException):
+            # The client went away, or sent more than anybody reads.
+            raise
         except Exception as error:  # noqa: BLE001 - a fault of ours must fail a test, not look like Proxmox's
             self._violation(asked, f"sandbox failure: {error!r}")
             response = self._refusal(asked, PveError(f"sandbox failure: {error!r}"))
@@ -102,6 +107,14 @@ class Server:
             await self.world.clock.sleep(self.world.durations.unauthenticated)
             asked.status, asked.reason = 401, error.reason
             return web.Response(status=401, reason=error.reason, headers=self._headers(asked))
+        except Curt as error:
+            await self.world.clock.sleep(error.seconds)
+            if not error.status:
+                raise ConnectionCut from error
+            asked.status, asked.reason = error.status, error.reason
+            return web.Response(
+                status=error.status, reason=error.reason, text=error.text, headers=self._headers(asked)
+            )
         except PveError as error:
             if error.status == 401:
                 await self.world.clock.sleep(self.world.durations.unauthenticated)
@@ -115,15 +128,21 @@ class Server:
     async def _serve(self, request: web.BaseRequest, asked: Asked, fault: Fault | None) -> Any:
         segments = "/".join(unquote(part) for part in asked.path.split("/"))
         method = schema.find(asked.method, asked.path)
-        opened = method is not None and (asked.method, method.template) in OPEN
-        asked.user = user = self._tickets.authenticate(request, writes=asked.method != "GET", opened=opened)
+        user = self._allowed(request, asked, method)
         if method is None:
             why = f"Method '{asked.method} {segments}' not implemented"
             self._violation(asked, why)
             raise PveError(why, status=501)
-        values = {**asked.query, **asked.body, **{k: unquote(v) for k, v in method.params.items()}}
-        permissions.check(self.world.accounts, user, method, values)
+        refusal = request[RECEIVED].refusal
+        if refusal is not None:
+            if isinstance(refusal, Curt):
+                self._violation(asked, refusal.reason or "no form where an upload was due")
+            raise refusal
+        values = _values(asked, method)
         serving = self._reach(values.get("node"))
+        if receiving.is_upload(request, asked.path):
+            # It alone is not handed on: who is asked copies the file to its node.
+            serving = self._local
         coerced, errors = schema.validate(method, values)
         if errors:
             self._violation(asked, "bad parameters", errors)
@@ -134,6 +153,26 @@ class Server:
             self._violation(asked, why)
             raise PveError(why, status=501)
         return await self._run(asked, method, values, coerced, fault, user, serving, handler)
+
+    def _allowed(self, request: web.BaseRequest, asked: Asked, method: Method | None) -> str:
+        """Answers who asks; who may not upload is told so by the HTTP server, which has kept nothing."""
+        received = request[RECEIVED]
+        opened = method is not None and (asked.method, method.template) in OPEN
+        try:
+            asked.user = user = self._tickets.authenticate(
+                request, writes=asked.method != "GET", opened=opened
+            )
+            if method is not None:
+                permissions.check(self.world.accounts, user, method, _values(asked, method))
+        except (Unauthenticated, PveError) as error:
+            if not received.upload:
+                raise
+            self.world.files.drop_upload(received.upload)
+            if isinstance(error, Unauthenticated):
+                raise
+            seconds = self.world.durations.unauthenticated
+            raise Curt(error.status, error.reason, seconds=seconds) from error
+        return user
 
     async def _run(
         self,
@@ -240,6 +279,10 @@ class Server:
             "Cache-Control": "max-age=0",
             "Pragma": "no-cache",
         }
+
+
+def _values(asked: Asked, method: Method) -> dict[str, Any]:
+    return {**asked.query, **asked.body, **{key: unquote(value) for key, value in method.params.items()}}
 
 
 def _shown(path: str) -> str:

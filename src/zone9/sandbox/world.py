@@ -15,6 +15,7 @@ from zone9.sandbox.guests.seam import Guests
 from zone9.sandbox.journal import Journal
 from zone9.sandbox.locks import ConfigLocks
 from zone9.sandbox.state import Cluster, Node, Storage, Vm
+from zone9.sandbox.stored import Files
 from zone9.sandbox.tasks import Tasks
 
 RELEASE = "9.2"
@@ -37,6 +38,7 @@ class World:
     guests: Guests
     durations: Durations
     random: random.Random
+    files: Files
     fingerprint: str = ""
     certificate: str = ""
     background: set["asyncio.Task[Any]"] = field(default_factory=set)

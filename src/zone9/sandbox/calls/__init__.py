@@ -1,5 +1,29 @@
 """The modelled methods of the API, by the part of the tree they are in; importing this fills the table."""
 
-from zone9.sandbox.calls import access, backup, cluster, containers, firewall, ha, nodes, sdn, tasks, vms
+from zone9.sandbox.calls import (
+    access,
+    backup,
+    cluster,
+    containers,
+    firewall,
+    ha,
+    nodes,
+    sdn,
+    tasks,
+    vms,
+    volumes,
+)
 
-__all__ = ["access", "backup", "cluster", "containers", "firewall", "ha", "nodes", "sdn", "tasks", "vms"]
+__all__ = [
+    "access",
+    "backup",
+    "cluster",
+    "containers",
+    "firewall",
+    "ha",
+    "nodes",
+    "sdn",
+    "tasks",
+    "vms",
+    "volumes",
+]

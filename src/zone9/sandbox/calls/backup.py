@@ -5,6 +5,7 @@ found out when it runs (recorded, pve-facts 6.2, backup).
 """
 
 import uuid
+from collections import Counter
 from typing import Any
 
 from zone9.sandbox.answers import BAD_PARAMETERS, PveError, refused
@@ -97,6 +98,24 @@ async def extract_config(call: Call) -> Any:
     file = ConfigFile()
     file.values = dict(archive.values)
     return file.render()
+
+
+@serves("GET", "/nodes/{node}/storage/{storage}/prunebackups")
+async def prunable(call: Call) -> Any:
+    """Shows which archives a retention would keep: of each VM's, the newest `keep-last`."""
+    storage = call.world.storage(str(call.params["storage"]), call.node)
+    keep = text.parse_property_string(str(call.params.get("prune-backups", "keep-all=1"))).get("keep-last")
+    found, seen = [], Counter[int | None]()
+    for volume in sorted(storage.on(call.node).values(), key=lambda one: -one.ctime):
+        if volume.archive is None or call.params.get("vmid") not in {None, volume.vmid}:
+            continue
+        seen[volume.vmid] += 1
+        kept = keep is None or seen[volume.vmid] <= int(keep)
+        mark = "protected" if volume.archive.protected else "keep" if kept else "remove"
+        found.append(
+            {"volid": volume.volid, "ctime": volume.ctime, "type": "qemu", "vmid": volume.vmid, "mark": mark}
+        )
+    return found
 
 
 @serves("GET", JOBS)

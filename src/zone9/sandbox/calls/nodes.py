@@ -1,14 +1,13 @@
 """What is under /nodes but for VMs and tasks."""
 
-from collections import Counter
 from typing import Any
 
+from zone9.sandbox import volids
 from zone9.sandbox.answers import PveError, refused
 from zone9.sandbox.call import Call, serves
 from zone9.sandbox.calls.cluster import node_numbers, world_knows
 from zone9.sandbox.cpus import VENDORS
 from zone9.sandbox.state import Storage, Volume
-from zone9.sandbox.vm.values import parse_property_string
 from zone9.sandbox.world import RELEASE, REPOID, VERSION
 
 NODE = "/nodes/{node}"
@@ -258,8 +257,17 @@ async def content(call: Call) -> Any:
             continue
         if vmid and volume.vmid not in {None, int(vmid)}:
             continue
-        found.append(_volume_row(volume))
+        if _readable(call, storage, volume):
+            found.append(_volume_row(volume))
     return found
+
+
+def _readable(call: Call, storage: Storage, volume: Volume) -> bool:
+    try:
+        volids.must_read(call, volids.parse(storage, volume.volid))
+    except PveError:
+        return False
+    return True
 
 
 def _volume_row(volume: Volume) -> dict[str, Any]:
@@ -282,41 +290,3 @@ def _volume_row(volume: Volume) -> dict[str, Any]:
         if parent:
             row["parent"] = "../" + parent.split(":", 1)[1] if "/" in parent else parent
     return row
-
-
-@serves("GET", f"{NODE}/storage/{{storage}}/import-metadata")
-async def import_metadata(call: Call) -> Any:
-    """Knows foreign appliances only, of which the sandbox has none."""
-    name = str(call.params["volume"])
-    volid = name if ":" in name else f"{call.params['storage']}:{name}"
-    raise PveError(f"unable to parse directory volume name '{volid}'")
-
-
-@serves("GET", f"{NODE}/storage/{{storage}}/prunebackups")
-async def prunable(call: Call) -> Any:
-    """Shows which archives a retention would keep: of each VM's, the newest `keep-last`."""
-    storage = call.world.storage(str(call.params["storage"]), call.node)
-    keep = parse_property_string(str(call.params.get("prune-backups", "keep-all=1"))).get("keep-last")
-    found, seen = [], Counter[int | None]()
-    for volume in sorted(storage.on(call.node).values(), key=lambda one: -one.ctime):
-        if volume.archive is None or call.params.get("vmid") not in {None, volume.vmid}:
-            continue
-        seen[volume.vmid] += 1
-        kept = keep is None or seen[volume.vmid] <= int(keep)
-        mark = "protected" if volume.archive.protected else "keep" if kept else "remove"
-        found.append(
-            {"volid": volume.volid, "ctime": volume.ctime, "type": "qemu", "vmid": volume.vmid, "mark": mark}
-        )
-    return found
-
-
-@serves("GET", f"{NODE}/storage/{{storage}}/content/{{volume}}")
-async def volume_info(call: Call) -> Any:
-    name = str(call.params["volume"])
-    storage = call.world.storage(str(call.params["storage"]), call.node)
-    volid = name if ":" in name else f"{storage.name}:{name}"
-    volume = storage.on(call.node).get(volid)
-    if volume is None:
-        raise PveError(f"volume_size_info on '{volid}' failed - no format")
-    path = f"{storage.path}/images/{volid.split(':', 1)[1]}"
-    return {"format": volume.format, "size": volume.size, "used": volume.used, "path": path}

@@ -213,7 +213,7 @@ def _copy(call: Call, task: Task, source: Vm, vm: Vm, key: str, *, full: bool) -
         for line in [*copylog.linked(made), *copylog.formatting(storage, made)]:
             task.log(line)
     if old.path is not None:
-        storage.on(source.node)[volid].path = old.path
+        storage.on(source.node)[volid].path = world.files.copy(old.path)
     drive.pop("format", None)
     drive.update(file=volid, size=text.print_size(old.size))
     return seconds, text.print_drive(drive), volid

@@ -78,11 +78,13 @@ async def _work(call: Call, task: Task, vm: Vm, values: dict[str, str]) -> None:
         await world.clock.sleep(world.durations.create)
         for key in sorted((key for key in values if text.is_disk(key)), key=text.drive_rank):
             lines: list[str] = []
-            new = disks.make(world, call.node, vm.vmid, key, values[key], lines)
+            try:
+                new = disks.make(world, call.node, vm.vmid, key, values[key], lines)
+            finally:
+                for line in lines:
+                    task.log(line)
             if new.made:
                 made.append(new.made.volid)
-            for line in lines:
-                task.log(line)
             await world.clock.sleep(new.seconds)
             values[key] = new.line
     except (PveError, BaseException) as error:

@@ -7,6 +7,7 @@ unusedN, a cloud-init drive is removed (pve-facts 6.2, disks 1 and 4).
 import re
 from dataclasses import dataclass
 
+from zone9.sandbox import volids
 from zone9.sandbox.answers import PveError, bad
 from zone9.sandbox.state import GIB, Storage, Vm, Volume
 from zone9.sandbox.vm import copylog
@@ -75,7 +76,7 @@ def free_volume(world: World, node: str, volid: str) -> bool:
         return False
     if any(volume.parent == volid for volume in volumes.values()):
         raise PveError(f"base volume '{volid}' is still in use by linked cloned")
-    del volumes[volid]
+    world.files.remove(volumes.pop(volid).path)
     return True
 
 
@@ -187,20 +188,37 @@ def _import(
     source = drive.pop("import-from")
     volume = world.cluster.volume(node, source)
     if volume is None:
-        raise PveError(f"failed to stat '{source.split(':', 1)[1]}'")
+        missing = volids.parse(world.storage(source.split(":", 1)[0], node), source)
+        raise PveError(f"failed to stat '{missing.path}'")
     suffix = drive.pop("format", volume.format) if storage.kind == "dir" else "raw"
     name = free_name(world, node, storage, vmid)
     volid = volume_id(storage, vmid, name, suffix)
+    room = storage.total - storage.used(node)
     made = add_volume(world, node, storage, vmid, volid, suffix, volume.size)
-    made.path = volume.path
     log.append(f"create full clone of drive ({source})")
     log += copylog.formatting(storage, made)
     log.append(f"allocated target volume '{volid}'")
+    if max(volume.used, volume.file_size or 0) > room:
+        done = [0, *(step for step in copylog.steps(volume) if step < room)]
+        log += [*(copylog.transferred(step, made.size) for step in done), copylog.out_of_space(room)]
+        free_volume(world, node, volid)
+        raise PveError(
+            f"cannot import from '{source}' - copy failed: {_convert(world, volume, storage, made)}failed: exit code 1"
+        )
+    made.path = world.files.copy(volume.path) if volume.path else None
     log += [copylog.transferred(done, made.size) for done in [0, *copylog.steps(volume)]]
     drive.update(file=volid, size=text.print_size(volume.size))
     line = text.print_drive(drive)
     log.append(f"{key}: successfully created disk '{line}'")
     return NewDisk(line, volume.size / world.durations.copy_bytes_per_second, made)
+
+
+def _convert(world: World, old: Volume, storage: Storage, made: Volume) -> str:
+    """Is the command that copies an import."""
+    source = volids.parse(world.storage(old.volid.split(":", 1)[0]), old.volid).path
+    target = copylog.file_of(storage, made)
+    formats = f"-f {old.format} -O {made.format}"
+    return f"command '/usr/bin/qemu-img convert -p -n {formats} {source} zeroinit:{target}' "
 
 
 def owned(vm: Vm, line: str) -> str | None:

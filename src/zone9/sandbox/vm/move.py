@@ -64,7 +64,7 @@ async def _move(call: Call, task: Task, vm: Vm, key: str, storage: Storage, suff
     name = f"vm-{vm.vmid}-cloudinit" if cloudinit else plain
     volid = disks.volume_id(storage, vm.vmid, name, suffix)
     made = disks.add_volume(world, vm.node, storage, vm.vmid, volid, suffix, old.size)
-    made.used, made.path = old.used, old.path
+    made.used, made.path = old.used, world.files.copy(old.path) if old.path else None
     for line in copylog.formatting(storage, made):
         task.log(line)
     task.log(f"allocated target volume '{volid}'")
