@@ -1,6 +1,7 @@
 """Backups: jobs that are only kept, runs that fail in their task, archives, and VMs made from them."""
 
 from collections.abc import AsyncIterator
+from urllib.parse import quote
 
 import pytest
 from sandbox_api import Api
@@ -119,7 +120,7 @@ async def test_an_archive_shows_its_config_and_what_would_be_pruned(sandbox: San
     await root.task("POST", "/nodes/pve1/vzdump", vmid=101, storage="vmstore")
     text = await root.ok("GET", "/nodes/pve1/vzdump/extractconfig", volume=await archive_of(root, 101))
     assert "name: web1\n" in text
-    volume = f"/nodes/pve1/storage/vmstore/content/{await archive_of(root, 101)}"
+    volume = f"/nodes/pve1/storage/vmstore/content/{quote(await archive_of(root, 101), safe='')}"
     await root.ok("PUT", volume, protected=1, notes="keep it")
     assert "cannot remove protected volume" in (await root.ask("DELETE", volume)).reason
     shown = (await root.ok("GET", "/nodes/pve1/storage/vmstore/content", content="backup"))[0]
