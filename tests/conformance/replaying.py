@@ -49,6 +49,8 @@ MEASURED = frozenset(
         "disk",
         "netin",
         "netout",
+        "in",
+        "out",
         "diskread",
         "diskwrite",
         "pid",
@@ -426,6 +428,8 @@ class Replay:
                 await sandbox.tasks.kill(running[-1])
             case "clone":
                 await self._clone(**event["of"])
+            case "delete":
+                await operator.delete(event["vmid"])
             case "pvestatd":
                 pvestatd.tell(sandbox.world)
             case "drop":

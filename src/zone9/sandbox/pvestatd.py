@@ -17,6 +17,8 @@ def tell(world: World) -> None:
     world.told = {
         vm.vmid: rows.numbers(world, vm) for vm in cluster.vms.values() if cluster.nodes[vm.node].online
     }
+    for vmid in world.told:
+        world.graphed.setdefault(vmid, world.clock.now())
 
 
 async def run(world: World) -> None:

@@ -46,6 +46,8 @@ class World:
     # What pvestatd told last, by VMID; used while lists lag.
     told: dict[int, dict[str, Any]] = field(default_factory=dict)
     rounds: int = 0
+    # Since when there are graphs, by VMID; they outlive the VM.
+    graphed: dict[int, float] = field(default_factory=dict)
 
     def vm(self, vmid: int, node: str) -> Vm:
         """Answers a VM that is on this node, or says that its config does not exist."""
