@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 
 import aiohttp
 import recorded_files
+from recorded_consoles import Consoles
 
 from zone9.sandbox import Sandbox, pvestatd
 from zone9.sandbox.state import Pool, Volume
@@ -268,6 +269,7 @@ class Replay:
         self._notes = notes
         self._pairs = Pairs()
         self._tickets: dict[str, str] = {}
+        self._consoles = Consoles()
         self._tokens: dict[str, str] = {}
         self.equal: list[int] = []
         self.different: dict[int, str] = {}
@@ -295,6 +297,8 @@ class Replay:
         if "at the end" in str(row.get("note")) or _had_ended(row):
             await self._wait_for(row["request"]["url"])
         status, reason, document = await self._ask(session, row["request"], str(row.get("note")))
+        self._consoles.keep(recorded.get("json"), document)
+        self._consoles.shown(document)
         if (self._file, number) in self._notes.left_out:
             self._learn(recorded.get("json"), document)
             return
@@ -343,7 +347,7 @@ class Replay:
                 headers["Content-Type"] = "application/json"
             elif data:
                 headers["Content-Type"] = "application/x-www-form-urlencoded"
-        url = self._pairs.translate(url)
+        url = self._pairs.translate(self._consoles.url(url))
 
         async def asked() -> tuple[int, str, Any]:
             target = aiohttp.client.URL(self._sandbox.url + url, encoded=True)
@@ -428,6 +432,12 @@ class Replay:
                 await sandbox.tasks.kill(running[-1])
             case "clone":
                 await self._clone(**event["of"])
+            case "come":
+                await self._consoles.come(
+                    sandbox, self._tokens["ctl"], event["vmid"], event["port"], event.get("line")
+                )
+            case "go":
+                await self._consoles.go(event["port"])
             case "delete":
                 await operator.delete(event["vmid"])
             case "pvestatd":

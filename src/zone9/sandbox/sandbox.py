@@ -15,6 +15,7 @@ from aiohttp import web
 from zone9.sandbox import calls, certificate, inventory, pvestatd
 from zone9.sandbox.accounts import ZONE9_ROLE, Accounts
 from zone9.sandbox.clock import Clock
+from zone9.sandbox.consoles import Consoles
 from zone9.sandbox.control import Control
 from zone9.sandbox.durations import Durations
 from zone9.sandbox.faults import Faults
@@ -78,6 +79,7 @@ class Sandbox:
             durations=self.durations,
             random=random.Random(seed),
             files=Files(random.Random(seed)),
+            consoles=Consoles(self.clock),
             fingerprint=self._certificate.fingerprint,
             certificate=self._certificate.pem,
         )

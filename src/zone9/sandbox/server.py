@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from zone9.sandbox import decode, permissions, receiving, schema
+from zone9.sandbox import decode, permissions, receiving, schema, websocket
 from zone9.sandbox.answers import ConnectionCut, Curt, PveError, Unauthenticated, bad
 from zone9.sandbox.call import CALLS, Call, Listing
 from zone9.sandbox.faults import Fault
@@ -120,6 +120,9 @@ class Server:
                 await self.world.clock.sleep(self.world.durations.unauthenticated)
             return self._refusal(asked, error)
         asked.applied = True
+        if asked.path.endswith("/vncwebsocket") and request.headers.get("Upgrade", "").lower() == "websocket":
+            asked.status = 101
+            return await websocket.join(request, self.world, int(data["port"]))
         document: dict[str, Any] = {"data": data}
         if isinstance(data, Listing):
             document["total"] = data.total

@@ -9,6 +9,7 @@ from typing import Any
 from zone9.sandbox.accounts import Accounts
 from zone9.sandbox.answers import PveError, no_config
 from zone9.sandbox.clock import Clock
+from zone9.sandbox.consoles import Consoles
 from zone9.sandbox.durations import Durations
 from zone9.sandbox.faults import Faults
 from zone9.sandbox.guests.seam import Guests
@@ -39,6 +40,7 @@ class World:
     durations: Durations
     random: random.Random
     files: Files
+    consoles: Consoles
     fingerprint: str = ""
     certificate: str = ""
     background: set["asyncio.Task[Any]"] = field(default_factory=set)
