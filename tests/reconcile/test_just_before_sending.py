@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from world import World
+from zone9.reconcile.work import FencedPermit, Stale
 
 
 @pytest.fixture
@@ -101,3 +102,37 @@ async def test_a_run_that_was_taken_over_sends_nothing(world: World, just_before
     assert (await last_write(world))["outcome"] == "not_sent"
     assert (await world.settle(found["id"]))["convergence"] == "applied"
     assert len(world.writes()) == sent + 1
+
+
+async def test_a_permit_is_good_for_a_second_after_it_was_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("zone9.reconcile.work.time.monotonic", lambda: clock[0])
+
+    async def slow_look() -> None:
+        clock[0] += 0.6
+
+    permit = FencedPermit(slow_look)
+    with pytest.raises(Stale):
+        permit.still_fresh()
+    await permit.confirm()
+    permit.still_fresh()
+    clock[0] += 0.39
+    permit.still_fresh()
+    clock[0] += 0.02
+    with pytest.raises(Stale):  # the second runs from before the look, not from after it
+        permit.still_fresh()
+    await permit.confirm()
+    permit.still_fresh()
+
+
+async def test_a_look_that_takes_too_long_sends_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await made(world)
+    monkeypatch.setattr("zone9.reconcile.work.FRESH_SECONDS", -1.0)
+    sent = len(world.writes())
+    asked = await world.act("web1", "stop")
+    await world.run(found["id"])
+    assert len(world.writes()) == sent
+    assert (await world.job(asked.job))["error"]["code"] == "stale_permit"
+    assert (await last_write(world))["outcome"] == "not_sent"
