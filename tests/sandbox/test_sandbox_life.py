@@ -344,7 +344,7 @@ async def test_6_2_disks_2_a_put_past_thirty_seconds_is_596_and_goes_on(slow: Sa
     assert "scsi1" in await slow_api.config(101)
 
 
-async def test_6_2_ha_a_managed_vm(api: Api, sandbox: Sandbox) -> None:
+async def test_6_2_ha_3_a_managed_vm(api: Api, sandbox: Sandbox) -> None:
     sandbox.add_vm(101)
     sandbox.cluster.ha["vm:101"] = {"state": "stopped"}
     upid = await api.ok("POST", f"{VM}/status/start")

@@ -1,8 +1,8 @@
-"""What is under /cluster, /pools and /storage, and /version."""
+"""What is under /cluster and /storage, and /version."""
 
 from typing import Any
 
-from zone9.sandbox.answers import PveError, bad, refused
+from zone9.sandbox.answers import refused
 from zone9.sandbox.call import Call, serves
 from zone9.sandbox.calls import containers
 from zone9.sandbox.state import Node, Pool, Storage
@@ -241,74 +241,3 @@ async def storages(call: Call) -> Any:
         for storage in call.world.cluster.storages.values()
         if any(call.may(f"/storage/{storage.name}", name) for name in seen)
     ]
-
-
-@serves("GET", "/pools")
-async def pools(call: Call) -> Any:
-    found = [
-        pool for pool in call.world.cluster.pools.values() if call.may(f"/pool/{pool.poolid}", "Pool.Audit")
-    ]
-    return [{"poolid": pool.poolid, **({"comment": pool.comment} if pool.comment else {})} for pool in found]
-
-
-@serves("POST", "/pools")
-async def add_pool(call: Call) -> Any:
-    poolid = str(call.params["poolid"])
-    cluster = call.world.cluster
-    if poolid in cluster.pools:
-        raise PveError(f"create pool failed: pool '{poolid}' already exists")
-    cluster.pools[poolid] = Pool(poolid, str(call.params.get("comment", "")))
-    cluster.version += 1
-
-
-@serves("PUT", "/pools/{poolid}")
-async def change_pool(call: Call) -> Any:
-    cluster = call.world.cluster
-    pool = cluster.pools.get(str(call.params["poolid"]))
-    if pool is None:
-        raise PveError(f"update pools failed: pool '{call.params['poolid']}' does not exist")
-    for text in split_list(str(call.params.get("vms", ""))):
-        vmid = int(text)
-        call.must(f"/vms/{vmid}", "VM.Allocate")
-        if call.flag("delete"):
-            if vmid not in pool.vms:
-                raise PveError(f"update pools failed: VM {vmid} is not a pool member")
-            pool.vms.discard(vmid)
-            continue
-        other = cluster.pool_of(vmid)
-        if other == pool.poolid:
-            raise PveError(f"update pools failed: VM {vmid} is already a pool member")
-        if other is not None:
-            raise bad({"vms": f"VM {vmid} belongs already to pool '{other}' and 'allow-move' is not set"})
-        pool.vms.add(vmid)
-    cluster.version += 1
-
-
-@serves("GET", "/pools/{poolid}")
-async def pool_members(call: Call) -> Any:
-    cluster = call.world.cluster
-    pool = cluster.pools.get(str(call.params["poolid"]))
-    if pool is None:
-        raise PveError(f"pool '{call.params['poolid']}' does not exist")
-    known = [rows.resource(call.world, cluster.vms[vmid]) for vmid in pool.vms if vmid in cluster.vms]
-    held = [cluster.containers[vmid] for vmid in pool.vms if vmid in cluster.containers]
-    known += [containers.resource(call.world, one) for one in held]
-    members = [{k: v for k, v in row.items() if k not in {"tags", "pool"}} for row in known if row]
-    return {
-        "poolid": pool.poolid,
-        "members": members,
-        **({"comment": pool.comment} if pool.comment else {}),
-    }
-
-
-@serves("DELETE", "/pools/{poolid}")
-async def drop_pool(call: Call) -> Any:
-    cluster = call.world.cluster
-    poolid = str(call.params["poolid"])
-    pool = cluster.pools.get(poolid)
-    if pool is None:
-        raise PveError(f"delete pool failed: pool '{poolid}' does not exist")
-    if pool.vms or pool.storages:
-        raise PveError(f"delete pool failed: pool '{poolid}' is not empty")
-    del cluster.pools[poolid]
-    cluster.version += 1
