@@ -12,6 +12,7 @@ from typing import Any
 
 from fakepve import schema as fake
 
+from zone9.sandbox import firewall_formats
 from zone9.sandbox.cpus import MODELS
 
 SMBIOS_TEXT = frozenset({"version", "serial", "manufacturer", "product", "sku", "family"})
@@ -24,6 +25,7 @@ BOOT_DEVICE = re.compile(
 FORMAT_ERROR = "invalid format - format error\n"
 UNKNOWN = "property is not defined in schema and the schema does not allow additional properties"
 UNKNOWN_KEY = "invalid key in comma-separated list property: "
+CUT_AT_LINE_END = frozenset({"pve-fw-comment-spec"})
 NO_MATCH = "value does not match the regex pattern"
 
 
@@ -82,6 +84,12 @@ def validate(method: Method, values: dict[str, Any]) -> tuple[dict[str, Any], di
     spec = method.info.get("parameters") or {}
     properties = spec.get("properties") or {}
     coerced, errors = fake.validate(spec, values)
+    for name in [
+        name for name in errors if str((_property(properties, name) or {}).get("format")) in CUT_AT_LINE_END
+    ]:
+        # Longer comments are taken, up to the end of their first line (recorded).
+        del errors[name]
+        coerced[name] = values[name]
     for name, why in errors.items():
         if UNKNOWN_KEY in why:
             key = why.split(UNKNOWN_KEY, 1)[1].strip()
@@ -192,4 +200,5 @@ CHECKS: dict[str, Callable[[str, str], str | None]] = {
     "pve-vm-cpu-conf": _cpu,
     "pve-qm-cicustom": _cicustom,
     "pve-qm-boot": _boot,
+    **firewall_formats.CHECKS,
 }

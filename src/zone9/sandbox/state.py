@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zone9.sandbox.firewall import Firewall
 from zone9.sandbox.sdn import Sdn
 from zone9.sandbox.vm.config import ConfigFile
 from zone9.sandbox.vm.values import parse_size
@@ -184,7 +185,8 @@ class Cluster:
     ha: dict[str, dict[str, str]] = field(default_factory=dict)
     backup_jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     sdn: Sdn = field(default_factory=Sdn)
-    firewalls: dict[int, dict[str, str]] = field(default_factory=dict)
+    # By VMID, by node name, and under "" the cluster's own.
+    firewalls: dict[int | str, Firewall] = field(default_factory=dict)
     quorate: bool = True
     # Counts what permissions may depend on, so that they can be remembered.
     version: int = 0

@@ -57,6 +57,7 @@ async def clone(call: Call) -> Any:
         return call.fork("qmclone", call.vmid, lambda task: _taken_elsewhere(call, task, newid))
     vm = Vm(newid, call.node, ConfigFile(dict(PLACEHOLDER)), world.clock.now())
     world.cluster.vms[newid] = vm
+    _copy_firewall(call, source, vm)
     if pool is not None:
         world.cluster.pools[pool].vms.add(newid)
         world.cluster.version += 1
@@ -132,7 +133,6 @@ async def _work(
             vm.file.values = final
             vm.file.touch()
             vm.node = target
-            _copy_firewall(call, source, vm)
             world.cluster.version += 1
     except PveError as error:
         if not (task.fault and task.fault.leave):
@@ -256,9 +256,9 @@ def _convert(world: World, call: Call, old: Volume, made: Volume) -> str:
 
 
 def _copy_firewall(call: Call, source: Vm, vm: Vm) -> None:
-    options = call.world.cluster.firewalls.get(source.vmid)
-    if options:
-        call.world.cluster.firewalls[vm.vmid] = dict(options)
+    file = call.world.cluster.firewalls.get(source.vmid)
+    if file:
+        call.world.cluster.firewalls[vm.vmid] = file.copy()
 
 
 def _undo(call: Call, vm: Vm, made: list[str]) -> None:
