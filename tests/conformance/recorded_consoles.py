@@ -61,7 +61,8 @@ class Consoles:
         context = ssl.create_default_context(cadata=sandbox.certificate_pem)
         session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context))
         ticket = quote(known["ticket"], safe="")
-        url = f"{sandbox.url}/api2/json/nodes/pve1/qemu/{vmid}/vncwebsocket?port={known['port']}&vncticket={ticket}"
+        node = known["upid"].split(":")[1]
+        url = f"{sandbox.url}/api2/json/nodes/{node}/qemu/{vmid}/vncwebsocket?port={known['port']}&vncticket={ticket}"
         client = await session.ws_connect(
             aiohttp.client.URL(url, encoded=True),
             headers={"Authorization": f"PVEAPIToken={token}"},

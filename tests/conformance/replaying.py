@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 import aiohttp
 import recorded_files
 from recorded_consoles import Consoles
+from renaming import SAME, Renaming
 
 from zone9.sandbox import Sandbox, pvestatd
 from zone9.sandbox.state import Pool, Volume
@@ -263,7 +264,9 @@ def _order(row: Any) -> str:
 class Replay:
     """Is one recording, or one part of one, against one sandbox."""
 
-    def __init__(self, file: str, sandbox: Sandbox, notes: Notes) -> None:
+    def __init__(self, file: str, sandbox: Sandbox, notes: Notes, rename: Renaming = SAME) -> None:
+        self.rename = self._rename = rename
+        self._node = f"/nodes/{rename.text('pve1')}"
         self._file = file
         self._sandbox = sandbox
         self._notes = notes
@@ -285,7 +288,8 @@ class Replay:
         context = ssl.create_default_context(cadata=self._sandbox.certificate_pem)
         connector = aiohttp.TCPConnector(ssl=context)
         async with aiohttp.ClientSession(connector=connector, skip_auto_headers=["Content-Type"]) as session:
-            for row in rows:
+            for recorded in rows:
+                row = self._rename.row(recorded)
                 if "request" not in row or (self._file, row["flow"]) in self._notes.flows:
                     continue
                 for event in self._notes.events.get((self._file, row["n"]), []):
@@ -394,7 +398,8 @@ class Replay:
             if auth == "ticket":
                 headers["CSRFPreventionToken"] = self._tickets["csrf"]
             return headers
-        bad = {"badsecret": "z9@pve!ctl=no", "badtoken": "z9@pve!no=no", "badform": "rubbish"}
+        text = self._rename.text
+        bad = {"badsecret": text("z9@pve!ctl=no"), "badtoken": text("z9@pve!no=no"), "badform": "rubbish"}
         return {"Authorization": f"PVEAPIToken={bad.get(auth) or self._tokens[auth]}"}
 
     async def _wait_for(self, url: str) -> None:
@@ -411,6 +416,7 @@ class Replay:
 
     async def _happen(self, event: dict[str, Any]) -> None:
         sandbox, operator = self._sandbox, self._sandbox.operator
+        event, node = self._rename.document(event), self._rename.text("pve1")
         match event["do"]:
             case "wait":
                 for _ in range(int(event["seconds"] * 4)):
@@ -449,6 +455,7 @@ class Replay:
             case "template":
                 vm = sandbox.add_vm(
                     event["vmid"],
+                    storage=self._rename.text("vmstore"),
                     name="tmpl-nocd",
                     disk="300M",
                     used=300 * 2**20,
@@ -459,8 +466,9 @@ class Replay:
                 )
                 del vm.config["cores"]
                 vm.file.put("template", "1")
+                _rename_configs(sandbox, self)
             case "start":
-                await self._quietly(f"/nodes/pve1/qemu/{event['vmid']}/status/start", {})
+                await self._quietly(f"{self._node}/qemu/{event['vmid']}/status/start", {})
             case "create":
                 await self._create(event["with"])
             case "set":
@@ -470,27 +478,27 @@ class Replay:
             case "vm":
                 setattr(sandbox.vms[event["vmid"]], event["field"], event["to"])
             case "grant":
-                for who in ("z9@pve", "z9@pve!ctl"):
+                for who in map(self._rename.text, ("z9@pve", "z9@pve!ctl")):
                     sandbox.accounts.grant(event["path"], who, frozenset(event["privileges"]))
             case "revoke":
-                for who in ("z9@pve", "z9@pve!ctl"):
+                for who in map(self._rename.text, ("z9@pve", "z9@pve!ctl")):
                     sandbox.accounts.revoke(event["path"], who)
             case "files":
                 for volid in event["volumes"]:
                     content, _, name = volid.partition(":")[2].partition("/")
                     suffix = "iso" if content == "iso" else name.rsplit(".", 1)[-1]
-                    volume = Volume(volid, content, suffix, 2**20, sandbox.world.now("pve1"))
-                    sandbox.cluster.storages["vmstore"].on("pve1")[volid] = volume
+                    volume = Volume(volid, content, suffix, 2**20, sandbox.world.now(node))
+                    sandbox.cluster.storages[volid.partition(":")[0]].on(node)[volid] = volume
             case "option":
                 sandbox.world.options[event["name"]] = event["to"]
 
     async def _clone(self, **details: Any) -> None:
         """Clones as the flow did before its first recorded row."""
         source = details.pop("source")
-        await self._quietly(f"/nodes/pve1/qemu/{source}/clone", details)
+        await self._quietly(f"{self._node}/qemu/{source}/clone", details)
 
     async def _create(self, details: dict[str, Any]) -> None:
-        await self._quietly("/nodes/pve1/qemu", details)
+        await self._quietly(f"{self._node}/qemu", details)
 
     async def _quietly(self, path: str, details: dict[str, Any]) -> None:
         context = ssl.create_default_context(cadata=self._sandbox.certificate_pem)
@@ -513,11 +521,16 @@ class Replay:
 
 def furnish(sandbox: Sandbox, replay: Replay) -> None:
     """Makes the single node of the recordings, with its root token."""
-    sandbox.cluster.nodes["pve1"].cpus = 2
-    sandbox.cluster.nodes["pve1"].address = "10.99.0.1"
+    text = replay.rename.text
+    node, store = sandbox.cluster.nodes[text("pve1")], text("vmstore")
+    node.cpus, node.address = 2, "10.99.0.1"
+    node.bridges = {text(name): cidr for name, cidr in node.bridges.items()}
     del sandbox.cluster.storages["local-lvm"]
-    sandbox.add_import("base.qcow2", 64 * 2**20)
-    sandbox.cluster.storages["vmstore"].on("pve1")["vmstore:import/base.qcow2"].file_size = 196616
+    known = sandbox.cluster.storages.pop("vmstore")
+    known.name, known.path = store, text(known.path)
+    sandbox.cluster.storages[store] = known
+    volid = sandbox.add_import("base.qcow2", 64 * 2**20, storage=store)
+    known.on(node.name)[volid].file_size = 196616
     sandbox.accounts.users.pop("zone9@pve")
     sandbox.accounts.acl.clear()
     sandbox.accounts.changed()
@@ -526,10 +539,12 @@ def furnish(sandbox: Sandbox, replay: Replay) -> None:
 
 def furnish_earlier(sandbox: Sandbox, replay: Replay) -> None:
     """Adds the VM of the rows that come from an earlier run."""
-    replay.know("ctl", sandbox.accounts.add_token("z9@pve!ctl", privsep=False))
-    sandbox.accounts.grant("/", "z9@pve", RECORDED_ROLE)
+    text = replay.rename.text
+    replay.know("ctl", sandbox.accounts.add_token(text("z9@pve!ctl"), privsep=False))
+    sandbox.accounts.grant("/", text("z9@pve"), RECORDED_ROLE)
     sandbox.add_vm(
-        101,
+        replay.rename.number(101),
+        storage=text("vmstore"),
         vga="serial0",
         name="web2",
         disk="64M",
@@ -539,27 +554,40 @@ def furnish_earlier(sandbox: Sandbox, replay: Replay) -> None:
         agent="enabled=1",
         serial0="socket",
     )
+    _rename_configs(sandbox, replay)
+
+
+def _rename_configs(sandbox: Sandbox, replay: Replay) -> None:
+    """Renames what the sandbox itself put into the machines of the state: the bridge."""
+    for vm in sandbox.vms.values():
+        for key, value in vm.config.items():
+            vm.file.put(key, replay.rename.text(value))
 
 
 def furnish_second(sandbox: Sandbox, replay: Replay) -> None:
     """Adds the accounts and templates that the second recording started from."""
-    sandbox.add_import("big.qcow2", 300 * 2**20)
-    sandbox.cluster.storages["vmstore"].on("pve1")["vmstore:import/big.qcow2"].file_size = 314900480
+    text, store = replay.rename.text, replay.rename.text("vmstore")
+    volid = sandbox.add_import("big.qcow2", 300 * 2**20, storage=store)
+    sandbox.cluster.storages[store].on(text("pve1"))[volid].file_size = 314900480
     accounts = sandbox.accounts
     for name in ("z9", "z9na", "z9pool", "z9none"):
-        accounts.add_user(f"{name}@pve", "<PASSWORD>")
-        replay.know("ctl" if name == "z9" else name, accounts.add_token(f"{name}@pve!ctl"))
+        accounts.add_user(text(f"{name}@pve"), "<PASSWORD>")
+        replay.know("ctl" if name == "z9" else name, accounts.add_token(text(f"{name}@pve!ctl")))
     accounts.roles["Z9"] = RECORDED_ROLE
     accounts.roles["Z9na"] = accounts.roles["Z9"] - {"VM.Audit", "VM.Console"}
     for name, role, path in (("z9", "Z9", "/"), ("z9na", "Z9na", "/"), ("z9pool", "Z9", "/pool/tenant1")):
         for who in (f"{name}@pve", f"{name}@pve!ctl"):
-            accounts.grant(path, who, role)
-    sandbox.add_storage("vmstore2", content=("iso", "images"), path="/var/lib/vmstore2")
-    sandbox.add_storage("tiny", content=("iso", "images", "import"), path="/var/lib/tiny", total=16 * 2**20)
-    sandbox.cluster.pools["tenant1"] = Pool("tenant1", "pool only")
+            accounts.grant(text(path), text(who), role)
+    for name, content, total in (
+        ("vmstore2", ("iso", "images"), 256 * 2**30),
+        ("tiny", ("iso", "images", "import"), 2**24),
+    ):
+        sandbox.add_storage(text(name), content=content, path=text(f"/var/lib/{name}"), total=total)
+    sandbox.cluster.pools[text("tenant1")] = Pool(text("tenant1"), "pool only")
     for vmid, name, disk in ((200, "tmpl-small", "64M"), (201, "tmpl-big", "300M")):
         template = sandbox.add_template(
-            vmid,
+            replay.rename.number(vmid),
+            storage=store,
             used=64 * 2**10 if disk == "64M" else 300 * 2**20,
             name=name,
             disk=disk,
@@ -575,3 +603,4 @@ def furnish_second(sandbox: Sandbox, replay: Replay) -> None:
         drive = parse_drive(template.config["ide2"])
         del drive["size"]
         template.file.put("ide2", print_drive(drive))
+    _rename_configs(sandbox, replay)

@@ -178,12 +178,14 @@ class Sandbox:
         """Adds machines that nobody made for a test, by the thousand; `shape` as in `inventory.Shape`."""
         inventory.fill(self.world, inventory.Shape(**shape), seed)
 
-    def add_import(self, name: str, size: int, *, node: str = "", path: Path | None = None) -> str:
-        """Puts an image under vmstore:import/ and answers its volume id."""
+    def add_import(
+        self, name: str, size: int, *, node: str = "", path: Path | None = None, storage: str = "vmstore"
+    ) -> str:
+        """Puts an image under `storage`:import/ and answers its volume id."""
         where = node or next(iter(self.cluster.nodes))
-        volid = f"vmstore:import/{name}"
+        volid = f"{storage}:import/{name}"
         suffix = name.rsplit(".", 1)[-1]
-        self.cluster.storages["vmstore"].on(where)[volid] = Volume(
+        self.cluster.storages[storage].on(where)[volid] = Volume(
             volid, "import", suffix, size, self.world.now(where), path=path
         )
         return volid

@@ -210,7 +210,8 @@ async def _set(
             log(line)
         await call.world.clock.sleep(made.seconds)
         if not made.line:
-            raise PveError("unable to create image: 'storage-vmstore'-locked command timed out - aborting")
+            where = text.parse_drive(value)["file"].split(":", 1)[0]
+            raise PveError(f"unable to create image: 'storage-{where}'-locked command timed out - aborting")
         file.pending[key] = made.line
     elif key == "tags":
         rights.may_tag(call, vm.config.get("tags", ""), value)
