@@ -124,6 +124,8 @@ async def test_an_address_is_kept_by_whoever_has_it_and_rests_from_its_release_o
     assert [await take(made.resource, wanted) for wanted in (None, given)] == [given, given]
     assert await take(made.resource, "10.10.0.77") == "10.10.0.77", "another one was asked for"
     await world.pass_time(7200)
+    with pytest.raises(Refused):
+        await take(other.resource, given)  # however long it has been held
     async with world.zone9.database.begin() as connection:
         await allocations.release_addresses(connection, made.resource)
     with pytest.raises(Refused):
