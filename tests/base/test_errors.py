@@ -17,6 +17,7 @@ def test_each_class_is_one_decision() -> None:
 
 @pytest.mark.parametrize("kind", [Problem, Refused, Later, Unreachable, Never])
 def test_an_error_has_a_public_and_an_internal_half(kind: type[Problem]) -> None:
+    general = kind.code
     error = kind("the region does not answer", internal="10.0.0.7: refused", code="x", region="r1")
     assert (error.public, error.internal, error.code) == (
         "the region does not answer",
@@ -24,8 +25,9 @@ def test_an_error_has_a_public_and_an_internal_half(kind: type[Problem]) -> None
         "x",
     )
     assert error.words == {"region": "r1"}
-    assert kind("said").internal == "said"
-    assert kind("said").code == kind.code, "a code given to one is not given to all"
+    assert str(error) == "10.0.0.7: refused", "a log line names what happened"
+    assert kind("said").internal == str(kind("said")) == "said"
+    assert kind("said").code == general, "a code given to one is not given to all"
 
 
 def test_a_refusal_is_the_callers_fault_and_names_the_field() -> None:

@@ -1,6 +1,7 @@
 """Secrets at rest: they open with the right key, in the right row, unharmed; and in no other case."""
 
 import base64
+import os
 import stat
 from pathlib import Path
 
@@ -84,13 +85,30 @@ def test_the_key_file_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -
     assert [one.name for one in path.parent.iterdir()] == ["sealing.key"]
 
 
+def test_two_that_start_at_once_end_with_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "sealing.key"
+    link = os.link
+
+    def late(source: str, target: Path) -> None:
+        target.write_text(lines(NEW))  # the other process has just made its own
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    sealed = Sealer.from_file(path).seal(b"secret", row="r")
+    assert path.read_text() == lines(NEW)
+    assert Sealer((NEW,)).open(sealed, row="r") == b"secret"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_the_first_line_of_the_key_file_is_the_newest_key(tmp_path: Path) -> None:
     path = tmp_path / "sealing.key"
     path.write_text(lines(NEW, OLD))
     assert Sealer((NEW,)).open(Sealer.from_file(path).seal(b"s", row="r"), row="r") == b"s"
 
 
-@pytest.mark.parametrize("text", ["", "\n", lines(b"short"), lines(OLD) + "%%%\n", "\xff\n", lines(OLD)[:20]])
+@pytest.mark.parametrize(
+    "text", ["", "\n", lines(b"short"), lines(OLD) + "%%%\n", "!" + lines(OLD), "\xff\n", lines(OLD)[:20]]
+)
 def test_a_damaged_key_file_is_said_and_never_made_anew(tmp_path: Path, text: str) -> None:
     path = tmp_path / "sealing.key"
     path.write_text(text, encoding="latin-1")

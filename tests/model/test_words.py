@@ -49,6 +49,13 @@ def test_what_is_new_shows_how_far_it_is_and_never_that_it_is_applied(convergenc
 
 
 @pytest.mark.parametrize(("convergence", "health"), EVERY)
+def test_being_new_hides_nothing_but_that_it_is_unmeasured(convergence: Convergence, health: Health) -> None:
+    if health is not Health.UNKNOWN:
+        shown = [chip(Origin.MANAGED, convergence, health, never_measured=never) for never in (True, False)]
+        assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize(("convergence", "health"), EVERY)
 def test_what_was_adopted_shows_its_health_alone(convergence: Convergence, health: Health) -> None:
     assert chip(Origin.ADOPTED, convergence, health) == str(health)
 

@@ -47,6 +47,34 @@ async def test_a_burnt_vmid_is_never_taken_again_and_a_used_up_range_says_so(wor
             )
 
 
+async def test_ids_go_up_within_the_range_and_its_gaps_come_last(world: World) -> None:
+    region = await region_of(world)
+    made = await world.server(networks=[])
+    async with world.zone9.database.begin() as connection:
+        for vmid in (9_000, 10_001, 20_000):
+            await allocations.burn_vmid(connection, region=region, vmid=vmid, why="a test")
+        taken = [
+            await allocations.take_vmid(
+                connection, region=region, resource=made.resource, first=9_999, last=10_003
+            )
+            for _ in range(4)
+        ]
+    assert taken == [10_002, 10_003, 9_999, 10_000]
+
+
+async def test_an_id_is_burnt_once_and_for_its_first_reason(world: World) -> None:
+    region = await region_of(world)
+    made = await world.server(networks=[])
+    async with world.zone9.database.begin() as connection:
+        vmid = await allocations.take_vmid(
+            connection, region=region, resource=made.resource, first=10_000, last=10_009
+        )
+        for why in ("a stranger has it", "deleted"):
+            await allocations.burn_vmid(connection, region=region, vmid=vmid, why=why)
+    found = await world.all("SELECT state, why FROM vmids WHERE vmid = :vmid", vmid=vmid)
+    assert [(one["state"], one["why"]) for one in found] == [("burnt", "a stranger has it")]
+
+
 async def test_network_broadcast_and_gateway_are_never_given(world: World) -> None:
     await world.create(
         "network", "tiny", {"region": "r1", "vlan": 7, "cidr": "10.20.0.0/29", "gateway": "10.20.0.1"}
@@ -79,6 +107,31 @@ async def test_a_released_address_rests_for_an_hour_of_the_databases_clock(world
         await world.server("b", networks=[{"network": "lan", "address": "10.10.0.50"}])
     await world.pass_time(3601)
     await world.server("b", networks=[{"network": "lan", "address": "10.10.0.50"}])
+
+
+async def test_an_address_is_kept_by_whoever_has_it_and_rests_from_its_release_on(world: World) -> None:
+    made, other = await world.server("a", networks=[]), await world.server("b", networks=[])
+    network = (await world.all("SELECT id FROM resources WHERE name = 'lan'"))[0]["id"]
+    spec = {"cidr": "10.10.0.0/24", "gateway": "10.10.0.1"}
+
+    async def take(resource: str, wanted: str | None) -> str:
+        async with world.zone9.database.begin() as connection:
+            return await allocations.take_address(
+                connection, network=network, spec=spec, resource=resource, wanted=wanted
+            )
+
+    given = await take(made.resource, None)
+    assert [await take(made.resource, wanted) for wanted in (None, given)] == [given, given]
+    assert await take(made.resource, "10.10.0.77") == "10.10.0.77", "another one was asked for"
+    await world.pass_time(7200)
+    with pytest.raises(Refused):
+        await take(other.resource, given)  # however long it has been held
+    async with world.zone9.database.begin() as connection:
+        await allocations.release_addresses(connection, made.resource)
+    with pytest.raises(Refused):
+        await take(other.resource, given)
+    await world.pass_time(allocations.REST_SECONDS + 1)
+    assert await take(other.resource, given) == given
 
 
 async def test_addresses_asked_for_at_once_are_distinct(world: World) -> None:

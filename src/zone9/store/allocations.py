@@ -15,7 +15,7 @@ REST_SECONDS = 3600
 
 
 async def take_vmid(connection: Connection, *, region: str, resource: str, first: int, last: int) -> int:
-    """Takes the lowest id never used in the region's range. Raises Later when the range is used up."""
+    """Takes the id above the highest used one of the region's range, then its gaps. Raises Later when it is used up."""
     # One taker a region at a time: cheaper than colliding on the constraint fifty times.
     await run(connection, "SELECT pg_advisory_xact_lock(hashtext('vmid:' || :region))", region=region)
     top = await row(
