@@ -11,6 +11,9 @@ import pytest
 from cutting import Cut, Knife, settle_under
 from world import World
 
+# Hundreds of servers each: longer than a single test may take, above all on a busy machine.
+pytestmark = pytest.mark.timeout(400)
+
 Ask = Callable[[World, str], Awaitable[Any]]
 
 

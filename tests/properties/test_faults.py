@@ -9,6 +9,9 @@ from test_cuts import FLOWS
 from world import World
 from zone9.sandbox.faults import NAMED
 
+# Hundreds of servers each: longer than a single test may take, above all on a busy machine.
+pytestmark = pytest.mark.timeout(400)
+
 PASSING = sorted(set(NAMED) - {"bad_parameter"})
 
 
