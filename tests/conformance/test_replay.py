@@ -12,7 +12,7 @@ from zone9.sandbox import Durations, Sandbox
 FIRST, SECOND = "pve-9.2-recorded.jsonl", "pve-9.2-recorded-2.jsonl"
 # What is reached today; it only ever rises.
 FLOOR_FIRST = 462
-FLOOR_SECOND = 1334
+FLOOR_SECOND = 1344
 
 
 @pytest.fixture(autouse=True)
