@@ -39,6 +39,8 @@ ENCODED_SERVER = re.compile(r"(?<![\d.])10\.99\.0\.1%3A\d{4,5}\b")
 PAIRED = (UPID, DIGEST, MAC, UUID, CHECKSUM, TEMPORARY, SERVER)
 # When wget asked and how fast it was.
 WGET = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\(\d+(?:\.\d+)? [KMG]B/s\)|(?<=% ) *[\d.]+[KMG]?=[\d.]+s")
+# Which ports were free on the recordings' host is chance.
+CONSOLE_PORT = re.compile(r"(?<=/usr/bin/termproxy )59\d\d\b|(?<=waiting for port ')59\d\d\b")
 # The web server that the recordings fetched from.
 RECORDED_SERVER = "10.99.0.1:8099"
 # Numbers that were measured, times, and what only the recording's machine had: present or absent, never compared.
@@ -111,6 +113,8 @@ RECORDED_ROLE = frozenset(
         "Pool.Allocate",
     ]
 )
+# What a row of a graph has besides measured numbers.
+GRAPHED_LIMITS = frozenset({"maxcpu", "maxdisk", "maxmem"})
 NODE_NUMBERS = frozenset({"maxmem", "maxcpu", "maxdisk", "level", "cgroup-mode"})
 
 
@@ -218,7 +222,7 @@ class Comparison:
             if len(left) != len(right) or not all(map(self._pairs.meet, left, right)):
                 return False
             recorded, ours = pattern.sub("#", recorded), pattern.sub("#", ours)
-        recorded, ours = (WGET.sub("#", text) for text in (recorded, ours))
+        recorded, ours = (CONSOLE_PORT.sub("#", WGET.sub("#", text)) for text in (recorded, ours))
         recorded, ours = (
             re.sub(r"creation-qemu=[\d.]+,ctime=\d+", "meta", text) for text in (recorded, ours)
         )
@@ -247,6 +251,8 @@ def path_like(text: str) -> bool:
 
 def _is_measured(path: str, row: Any) -> bool:
     name = path.rsplit(".", 1)[-1]
+    if isinstance(row, dict) and "time" in row and not row.keys() & {"uid", "upid"}:
+        return name not in GRAPHED_LIMITS
     if name in MEASURED or (name == "id" and isinstance(row, dict) and "uid" in row):
         return True
     return name in NODE_NUMBERS and isinstance(row, dict) and row.get("type") in {"node", "storage"}
@@ -307,7 +313,8 @@ class Replay:
             self._learn(recorded.get("json"), document)
             return
         comparison = Comparison(self._pairs)
-        if (status, reason) != (recorded.get("status"), recorded.get("reason")):
+        reasons = [CONSOLE_PORT.sub("#", str(one)) for one in (recorded.get("reason"), reason)]
+        if status != recorded.get("status") or reasons[0] != reasons[1]:
             wanted = f"{recorded.get('status')} {recorded.get('reason')}"
             self.different[number] = f"{wanted!r} != {f'{status} {reason}'!r}"
             self._learn(recorded.get("json"), document)
@@ -448,6 +455,10 @@ class Replay:
                 await operator.delete(event["vmid"])
             case "pvestatd":
                 pvestatd.tell(sandbox.world)
+            case "graphed":
+                minute = sandbox.clock.now() // 60 * 60
+                sandbox.cluster.nodes[node].booted_at = minute - 60 * event["node_minutes"]
+                sandbox.world.graphed[event["vmid"]] = minute - 60 * event["vm_minutes"]
             case "drop":
                 for key in event["keys"]:
                     sandbox.vms[event["vmid"]].file.values.pop(key, None)

@@ -106,9 +106,40 @@ async def test_6_2_console_3_the_exchange(line: Line, console_api: Api, sandbox:
     await client.send_str("0:3:ls\n")
     assert await client.receive_bytes() == b"ls\r\n"
     assert (await console_api.status(proxy["upid"]))["status"] == "running"
-    await client.close()
+    # A close frame is answered by the end of the connection, not by another one.
+    await client._writer.close()
+    assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
+    assert client.close_code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE
     assert (await console_api.status(proxy["upid"]))["exitstatus"] == "OK"
     assert await console_api.log(proxy["upid"]) == ["TASK OK"]
+
+
+async def test_a_console_keeps_up_when_more_was_said_than_is_kept(
+    line: Line, console_api: Api, sandbox: Sandbox
+) -> None:
+    await console_api.task("POST", f"{VM}/status/start")
+    proxy = await console_api.ok("POST", f"{VM}/termproxy")
+    client = await line.connect(proxy, token=token_of(console_api))
+    await client.send_str(f"{proxy['user']}:{proxy['ticket']}\n")
+    for _ in range(2):
+        await client.receive_bytes()
+    for letter in "abc":
+        await client.send_str(f"0:8000:{letter * 8000}")
+        assert await client.receive_bytes() == letter.encode() * 8000
+    assert len(sandbox.guests.console(101)) < 24000
+    await client.close()
+
+
+async def test_a_console_ends_with_its_guest(line: Line, console_api: Api) -> None:
+    await console_api.task("POST", f"{VM}/status/start")
+    proxy = await console_api.ok("POST", f"{VM}/termproxy")
+    client = await line.connect(proxy, token=token_of(console_api))
+    await client.send_str(f"{proxy['user']}:{proxy['ticket']}\n")
+    for _ in range(2):
+        await client.receive_bytes()
+    await console_api.task("POST", f"{VM}/status/stop")
+    assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
+    assert (await console_api.status(proxy["upid"]))["exitstatus"] == "OK"
 
 
 async def test_6_2_console_3_a_wrong_line(line: Line, console_api: Api) -> None:

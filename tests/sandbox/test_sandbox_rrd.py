@@ -34,19 +34,36 @@ async def test_6_2_rrd_1_no_graph_before_pvestatd_has_been_round_and_one_after_t
         await sandbox.clock.advance(180)
         assert (await api.ok("GET", path, timeframe="hour"))[-1]["maxmem"] == 512 * 2**20
         await sandbox.operator.delete(101)
-        assert len(await api.ok("GET", path, timeframe="hour")) == 60
+        # No numbers of it are left, so its newest row is an empty one.
+        assert len(await api.ok("GET", path, timeframe="hour")) == 59
         await api.close()
 
 
 @pytest.mark.parametrize("frame", ROWS)
 async def test_6_2_rrd_1_rows_and_steps(sandbox: Sandbox, api: Api, frame: str) -> None:
     sandbox.cluster.nodes["pve1"].booted_at = 0.0
-    rows = await api.ok("GET", "/nodes/pve1/rrddata", timeframe=frame)
     count, step = ROWS[frame]
+    newest = sandbox.clock.now() // step * step
+    rows = await api.ok("GET", "/nodes/pve1/rrddata", timeframe=frame)
     assert len(rows) == count
     assert {later["time"] - row["time"] for row, later in itertools.pairwise(rows)} == {step}
+    # A row carries the end of its step, and the newest step that is over is there.
+    assert rows[-1]["time"] in {newest, sandbox.clock.now() // step * step}
     assert {"memavailable", "arcsize", "pressurecpusome"} <= set(rows[-1])
     assert rows[-1]["maxcpu"] == sandbox.cluster.nodes["pve1"].cpus
+
+
+@pytest.mark.parametrize(("up_for", "week"), [(0.0, 335), (0.4, 335), (1.6, 336)])
+async def test_6_2_rrd_1_the_newest_row_is_left_out_while_it_is_empty(
+    sandbox: Sandbox, api: Api, up_for: float, week: int
+) -> None:
+    newest = sandbox.clock.now() // 1800 * 1800
+    sandbox.cluster.nodes["pve1"].booted_at = newest - up_for * 1800
+    rows = await api.ok("GET", "/nodes/pve1/rrddata", timeframe="week")
+    assert len(rows) == week
+    assert rows[-1]["time"] == (newest if week == 336 else newest - 1800)
+    assert rows[0]["time"] == newest - 335 * 1800
+    assert (len(rows[-1]) > 1) == (week == 336)
 
 
 async def test_6_2_rrd_1_a_frame_is_needed_and_a_vm_has_no_decade(api: Api) -> None:

@@ -1,19 +1,20 @@
 """The exchange over a console's websocket: termproxy's frames on a serial line, RFB's greeting on a display.
 
 A client of termproxy sends its user and ticket in one line, is told OK, and then sends frames: `0:<length>:<bytes>`
-is typed, `1:<columns>:<rows>:` is its size, `2` keeps the line open. What comes back is the line's own bytes.
+is typed, `1:<columns>:<rows>:` is its size, `2` keeps the line open. What comes back is the line's own bytes, the
+echo among them. No side sends a close frame: the connection is closed (recorded).
 The sandbox's guests have a serial console and no display, so a display ends after the VNC challenge.
 """
 
 import asyncio
 import re
 import secrets
-from contextlib import suppress
 
 from aiohttp import WSMsgType, web
 
 from zone9.sandbox.answers import ConnectionCut
 from zone9.sandbox.consoles import Proxy
+from zone9.sandbox.state import Vm
 from zone9.sandbox.world import World
 
 UNANSWERED = 5.0
@@ -28,14 +29,14 @@ async def join(request: web.BaseRequest, world: World, port: int) -> web.StreamR
         await world.clock.until(world.clock.now() + UNANSWERED)
         raise ConnectionCut
     proxy.taken.set()
-    socket = web.WebSocketResponse(protocols=("binary", "base64"), autoping=True)
+    socket = web.WebSocketResponse(protocols=("binary", "base64"), autoclose=False)
     try:
         await socket.prepare(request)
         served = _terminal if proxy.kind == "term" else _display
         proxy.failed = not await served(socket, world, proxy)
-        if proxy.failed and request.transport is not None:
-            request.transport.close()  # without a close frame
     finally:
+        if request.transport is not None:
+            request.transport.close()
         proxy.over.set()
     return socket
 
@@ -55,27 +56,35 @@ async def _terminal(socket: web.WebSocketResponse, world: World, proxy: Proxy) -
         await socket.send_bytes(b"unable to find a serial interface\r\n")
         return False
     await socket.send_bytes(f"starting serial terminal on interface {proxy.iface}\r\n".encode())
-    shown = asyncio.ensure_future(_show(socket, world, proxy.vmid))
+    ways = {
+        asyncio.ensure_future(_listen(socket, world, proxy.vmid)),
+        asyncio.ensure_future(_show(socket, world, vm)),
+    }
     try:
-        while data := await _bytes(socket):
-            if typed := _typed(data):
-                # The line's tty echoes, whether anybody reads what is typed or not (recorded).
-                await socket.send_bytes(typed.replace(b"\n", b"\r\n"))
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        shown.cancel()
-        with suppress(asyncio.CancelledError, ConnectionError):
-            await shown
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
     return True
 
 
-async def _show(socket: web.WebSocketResponse, world: World, vmid: int) -> None:
-    """Sends what the guest's line says from now on."""
-    sent = len(world.guests.console(vmid))
-    while not socket.closed:
-        said = world.guests.console(vmid)
-        if len(said) > sent:
-            await socket.send_bytes(said[sent:])
-        sent = len(said)
+async def _listen(socket: web.WebSocketResponse, world: World, vmid: int) -> None:
+    """Types what the client sends, until it goes."""
+    while data := await _bytes(socket):
+        if typed := _typed(data):
+            world.guests.type_in(vmid, typed)
+
+
+async def _show(socket: web.WebSocketResponse, world: World, vm: Vm) -> None:
+    """Sends what the guest's line says from now on, until that guest has ended."""
+    guests, guest = world.guests, vm.running
+    sent = guests.console_end(vm.vmid)
+    while vm.running is guest:
+        fresh = guests.console_end(vm.vmid) - sent
+        if fresh > 0:
+            await socket.send_bytes(guests.console(vm.vmid)[-fresh:])
+            sent += fresh
         await asyncio.sleep(LOOK_SECONDS)
 
 

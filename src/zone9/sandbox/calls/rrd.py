@@ -1,7 +1,8 @@
 """Graphs: rows at the real steps of Proxmox's archives (PVE/RRD.pm, pve-facts 6.2, rrd).
 
 The sandbox keeps no history: a step that was over since an object has been known shows the object's numbers of
-now. Archives without a single whole step have one row less, and an object that pvestatd never told of has none.
+now. A row carries the time at which its step ended. The newest row is left out while it is empty (recorded: 59 rows
+of an hour, 335 of a week), and an object that pvestatd never told of has no rows at all.
 """
 
 from typing import Any
@@ -12,6 +13,7 @@ from zone9.sandbox.calls.cluster import node_numbers, world_knows
 from zone9.sandbox.vm.rows import numbers
 from zone9.sandbox.vm.values import NET_KEY
 
+MINUTE = 60
 # timeframe -> (rows, seconds a row)
 FRAMES = {
     "hour": (60, 60), "day": (1440, 60), "week": (336, 1800), "month": (1440, 1800), "year": (1440, 21600),
@@ -32,13 +34,12 @@ def _rows(call: Call, since: float | None, file: str, values: dict[str, Any]) ->
     if since is None:
         raise PveError(ABSENT.format(file=f"{DATABASE}/{file}"))
     count, step = FRAMES[str(call.params["timeframe"])]
-    now = call.world.clock.now()
-    last = int(now // step) * step - step
-    first_whole = int(-(-since // step)) * step
-    if first_whole > last:
-        count, last = count - 1, last - step
+    last = int(call.world.clock.now() // step) * step
+    # rrdtool fills a row of many minutes of which half are known: Proxmox's archives have an xff of 0.5.
+    needed = step if step == MINUTE else step / 2
     times = range(last - (count - 1) * step, last + 1, step)
-    return [{"time": time, **(values if time >= first_whole else {})} for time in times]
+    rows = [{"time": time, **(values if time - since >= needed else {})} for time in times]
+    return rows if len(rows[-1]) > 1 else rows[:-1]
 
 
 @serves("GET", "/nodes/{node}/qemu/{vmid}/rrddata")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CHUNK = 16384
+UNREAD = 65536  # bytes of input that wait for a process that does not read
 
 
 class Tail:
@@ -19,10 +20,12 @@ class Tail:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._data = bytearray()
+        self.total = 0
         self._grew = asyncio.Event()
 
     def add(self, data: bytes) -> None:
         self._data += data
+        self.total += len(data)
         if len(self._data) > self._limit:
             del self._data[: len(self._data) - self._limit]
         self._grew.set()
@@ -53,12 +56,16 @@ class Child:
         *,
         descriptors: Sequence[int] = (),
         output_limit: int = 8192,
+        listens: bool = False,
     ) -> "Child":
-        """Starts `argv` in `directory` with the open `descriptors`; raises OSError when it cannot."""
+        """Starts `argv` in `directory` with the open `descriptors`; raises OSError when it cannot.
+
+        Only one that `listens` gets what is `say`-d to it.
+        """
         process = await asyncio.create_subprocess_exec(
             *("setpriv", "--pdeathsig", "KILL", "--"),
             *argv,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=directory,
@@ -80,6 +87,13 @@ class Child:
         """Is the last line of its error output, for whoever has to explain its end."""
         lines = bytes(self.errors).decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
+
+    def say(self, data: bytes) -> None:
+        """Writes to its input; what it does not read in time is lost, as on a serial line."""
+        stdin = self._process.stdin
+        if stdin is None or stdin.is_closing() or stdin.transport.get_write_buffer_size() > UNREAD:
+            return
+        stdin.write(data)
 
     async def kill(self) -> None:
         """Ends it at once, and returns when it is gone."""

@@ -51,7 +51,7 @@ def argv(
         *(PROGRAM, "-name", f"z9-{spec.vmid}", "-machine", "pc,usb=off", *BARE, *SECCOMP, *accelerator),
         *("-m", str(memory), "-smp", str(cores)),
         *("-kernel", str(tiny.kernel), "-initrd", str(tiny.initrd), "-append", KERNEL_LINE + deaf),
-        *("-chardev", "file,id=console,path=/dev/stdout", "-serial", "chardev:console"),
+        *("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"),
         *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
         *_smbios(spec.smbios),
     ]

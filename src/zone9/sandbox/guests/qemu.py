@@ -121,7 +121,11 @@ class QemuGuests:
                     accelerator=chosen,
                 )
                 child = await Child.start(
-                    argv, self._run.path, descriptors=[theirs.fileno()], output_limit=CONSOLE_BYTES
+                    argv,
+                    self._run.path,
+                    descriptors=[theirs.fileno()],
+                    output_limit=CONSOLE_BYTES,
+                    listens=True,
                 )
         except BaseException:
             ours.close()
@@ -208,6 +212,15 @@ class QemuGuests:
     def console(self, vmid: int) -> bytes:
         guest = self._guests.get(vmid)
         return bytes(guest.child.output) if guest else self._consoles.get(vmid, b"")
+
+    def console_end(self, vmid: int) -> int:
+        guest = self._guests.get(vmid)
+        return guest.child.output.total if guest else len(self._consoles.get(vmid, b""))
+
+    def type_in(self, vmid: int, data: bytes) -> None:
+        guest = self._guests.get(vmid)
+        if guest is not None:
+            guest.child.say(data)
 
     def processes(self) -> dict[str, int]:
         """Answers every process id by what it is: guests, switches and host ports."""

@@ -1,12 +1,16 @@
 """Guests without machines, for a sandbox on a host without QEMU and for tests of the API alone.
 
-A guest here is a row in a dict. It has no process, page or console, and so proves nothing about boot.
+A guest here is a row in a dict. It has no process and no page, and so proves nothing about boot; its serial console
+only echoes, as the line of a guest does that runs no shell on it.
 """
 
 import asyncio
 from collections.abc import Callable
 
+from zone9.sandbox.guests.child import Tail
 from zone9.sandbox.guests.seam import GuestSpec, StartFailed
+
+LINE_KEPT = 8192
 
 
 def _nobody(vmid: int) -> None:
@@ -19,11 +23,13 @@ class RowGuests:
     def __init__(self, on_exit: Callable[[int], None] = _nobody) -> None:
         self.on_exit = on_exit
         self._rows: dict[int, GuestSpec] = {}
+        self._lines: dict[int, Tail] = {}
 
     async def start(self, spec: GuestSpec) -> None:
         if spec.vmid in self._rows:
             raise StartFailed(f"VM {spec.vmid} already running")
         self._rows[spec.vmid] = spec
+        self._lines.pop(spec.vmid, None)
 
     async def stop(self, vmid: int) -> None:
         self._rows.pop(vmid, None)
@@ -55,7 +61,15 @@ class RowGuests:
         return None
 
     def console(self, vmid: int) -> bytes:
-        return b""
+        return bytes(self._lines[vmid]) if vmid in self._lines else b""
+
+    def console_end(self, vmid: int) -> int:
+        return self._lines[vmid].total if vmid in self._lines else 0
+
+    def type_in(self, vmid: int, data: bytes) -> None:
+        if vmid in self._rows:
+            echo = data.replace(b"\r", b"\n").replace(b"\n", b"\r\n")
+            self._lines.setdefault(vmid, Tail(LINE_KEPT)).add(echo)
 
     def die(self, vmid: int) -> None:
         """Ends a guest as a crash would, so that `on_exit` can be tried."""
