@@ -144,3 +144,18 @@ async def test_a_node_takes_its_guests_with_it(real: Sandbox, owner: Api) -> Non
     assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/shutdown") == "OK"
     assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/start") == "OK"
     assert "web5001" in await page(real.guests, 5001)
+
+
+async def disks_of(real: Sandbox, vmid: int) -> dict[str, int]:
+    found: dict[str, int] = json.loads(await page(real.guests, vmid, "cgi-bin/disks"))
+    return found
+
+
+async def test_a_disk_grows_under_a_running_guest_and_stays_so(real: Sandbox, owner: Api) -> None:
+    await make(owner, 5001, *SERVERS[5001])
+    before = (await disks_of(real, 5001))["scsi0"]
+    assert await owner.task("PUT", "/nodes/pve1/qemu/5001/resize", disk="scsi0", size="+1G") == "OK"
+    assert (await disks_of(real, 5001))["scsi0"] == before + 2**30
+    assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/stop") == "OK"
+    assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/start") == "OK"
+    assert (await disks_of(real, 5001))["scsi0"] == before + 2**30

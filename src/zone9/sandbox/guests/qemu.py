@@ -10,6 +10,7 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from zone9.sandbox.guests import accelerator, command, drive, missing, tiny
@@ -17,7 +18,7 @@ from zone9.sandbox.guests.child import Child
 from zone9.sandbox.guests.networks import Network, Networks
 from zone9.sandbox.guests.qmp import Qmp, QmpError
 from zone9.sandbox.guests.rundir import RunDirectory
-from zone9.sandbox.guests.seam import GuestSpec, StartFailed
+from zone9.sandbox.guests.seam import Disk, GuestSpec, StartFailed
 
 CONSOLE_BYTES = 256 * 1024
 CONSOLES_KEPT = 32
@@ -107,6 +108,7 @@ class QemuGuests:
         if path:
             await asyncio.to_thread(drive.write, path, drive.texts(spec))
         chosen = await self._accelerated()
+        spec = replace(spec, disks=tuple(self._with_file(spec.vmid, disk) for disk in spec.disks))
         networks = await self._networks.join(spec.vmid, spec.nics)
         ours, theirs = socket.socketpair()
         try:
@@ -196,6 +198,12 @@ class QemuGuests:
     async def resume(self, vmid: int) -> None:
         await self._tell(vmid, "cont")
 
+    async def grow(self, vmid: int, slot: str, size: int) -> None:
+        guest = self._guests.get(vmid)
+        if guest is not None and any(disk.slot == slot for disk in guest.spec.disks):
+            with contextlib.suppress(QmpError):  # a size that this host's files cannot have stays a number
+                await guest.qmp.execute("block_resize", {"node-name": f"disk-{slot}", "size": size})
+
     # ------------------------------------------------------------------ looking
 
     def running(self, vmid: int) -> bool:
@@ -267,6 +275,21 @@ class QemuGuests:
     async def _leave(self, vmid: int) -> None:
         await self._networks.leave(vmid)
         self._drive_path(vmid).unlink(missing_ok=True)
+        for path in self._run.path.glob(f"disk-{vmid}-*.raw"):
+            path.unlink(missing_ok=True)
+
+    def _with_file(self, vmid: int, disk: Disk) -> Disk:
+        """Gives a disk without a file one for as long as the guest runs: empty, as large as it is to be, and sparse."""
+        if disk.path is not None:
+            return disk
+        path = self._run.path / f"disk-{vmid}-{disk.slot}.raw"
+        try:
+            with path.open("wb") as file:
+                file.truncate(disk.size)
+        except OSError:  # larger than a file can be here: it stays a device that reads as zeros
+            path.unlink(missing_ok=True)
+            return disk
+        return replace(disk, path=path)
 
     def _drive_path(self, vmid: int) -> Path:
         return self._run.path / f"cidata-{vmid}.iso"

@@ -51,6 +51,9 @@ class RowGuests:
     async def resume(self, vmid: int) -> None:
         """Does nothing: whoever asked keeps the state."""
 
+    async def grow(self, vmid: int, slot: str, size: int) -> None:
+        """Does nothing: whoever asked keeps the size."""
+
     def running(self, vmid: int) -> bool:
         return vmid in self._rows
 

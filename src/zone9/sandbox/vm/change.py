@@ -90,6 +90,8 @@ async def resize(call: Call) -> Any:
             volume.size = wanted
             drive["size"] = text.print_size(wanted)
             vm.file.put(key, text.print_drive(drive))
+            if vm.running:
+                await call.world.guests.grow(vm.vmid, key, wanted)
 
     return call.fork("resize", call.vmid, worker)
 
