@@ -9,7 +9,6 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import psycopg
 import pytest
 import structlog
 
+from databases import Databases, in_database
 from world import World, make_world
 from zone9.sandbox import Sandbox
 from zone9.store.embedded import EmbeddedPostgres
@@ -85,19 +85,17 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def in_database(url: str, name: str) -> str:
-    return url.replace("/postgres?", f"/{name}?")
+@pytest.fixture(scope="session")
+def databases(postgres: str) -> Databases:
+    return Databases(postgres)
 
 
 @pytest.fixture
-def database_url(postgres: str) -> Iterator[str]:
-    """Yields the address of a fresh, migrated database."""
-    name = f"z9_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE z9_template STRATEGY file_copy")
-    yield in_database(postgres, name)
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+def database_url(databases: Databases) -> Iterator[str]:
+    """Yields the address of a database that is as the migrations left it."""
+    name = databases.take()
+    yield in_database(databases.url, name)
+    databases.give_back(name)
 
 
 @pytest.fixture
