@@ -98,8 +98,8 @@ class Loop:
                 work.begin(job_kind(run), step)
                 try:
                     await product.apply(step, run.intent, measured.truth, work)
-                except Problem:
-                    await work.begun()
+                except Exception:
+                    await work.begun()  # also a fault of ours is to be said on a job
                     raise
                 await work.begun()
                 done = step

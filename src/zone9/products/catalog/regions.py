@@ -96,11 +96,11 @@ class Regions:
         seen = await inventory.read(driver.client)
         ours = range(spec["vmid_first"], spec["vmid_last"] + 1)
         await work.burn_foreign(intent.id, tuple(vmid for vmid in seen.guests if vmid in ours))
-        visible = None if spec["canary"] is None else spec["canary"] in seen.guests
+        canary = spec["canary"]
+        visible = None if canary is None else canary in seen.guests
+        hidden = (_hidden(canary),) if visible is False else ()
         return RegionTruth(
-            findings=_plain(findings)
-            if visible is not False
-            else (*_plain(findings), _hidden(spec["canary"])),
+            findings=(*_plain(findings), *hidden),
             nodes={name: node.status for name, node in sorted(seen.nodes.items())},
             storages=tuple(sorted({row.storage for row in seen.storages})),
             guests=len(seen.guests),

@@ -25,14 +25,14 @@ from zone9.pve.vm import Absent, Identity, read_identity
 
 async def apply(step: Step, intent: Intent, truth: ServerTruth, work: Work) -> None:
     """Does one step. Raises what the driver raises; what became of a write is the next look's affair."""
-    driver: RegionDriver = await work.driver(intent.resolved["region"], writing=True)
-    if step.name == "place":
-        return await _place(driver, intent, work)
-    assert truth.place is not None
     if step.name == "burn":
         return await _burn(step, intent, work)
     if step.name == "accept_shutdown":
         return await work.change_spec({"power": "off"}, actor="guest", cause="the guest shut itself down")
+    driver: RegionDriver = await work.driver(intent.resolved["region"], writing=True)
+    if step.name == "place":
+        return await _place(driver, intent, work)
+    assert truth.place is not None
     act = _Act(driver, intent, truth, truth.place, work)
     match step.name:
         case "clone":

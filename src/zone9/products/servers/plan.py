@@ -14,9 +14,7 @@ from zone9.products.servers.truth import Nic, ServerTruth, Settings
 
 NEVER_CLONED = (None, "refused", "not_sent", "not_applied")
 REST_SECONDS = 2.0  # between a stop and the next act: Proxmox's own clean-up holds the lock
-HA_GRACE_SECONDS = (
-    120.0  # the HA manager carries requests out in its own rounds of 10 s, after fencing delays
-)
+HA_GRACE_SECONDS = 120.0  # the HA manager works in rounds of 10 s, and later while it fences a node
 
 # Live at once on a running VM; the others wait for a restart unless hot-plugged (recorded from 9.2).
 HOT = {"name", "tags", "marker"}
