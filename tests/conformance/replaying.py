@@ -1,8 +1,6 @@
-"""Replays recorded answers of Proxmox's own code against the sandbox and compares.
+"""Replays recorded answers of Proxmox's own code against the sandbox.
 
-What differs between any two runs (task ids, digests, MACs, uuids, times, measured numbers) is paired up as it
-first appears and must then stay paired; everything else must be equal. Nothing here knows a row by its number:
-what happened outside of HTTP stands in `left_out.toml`, with a reason.
+Nothing here knows a row by its number: what happened outside of HTTP stands in `left_out.toml`, with a reason.
 """
 
 import asyncio
@@ -19,103 +17,18 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import aiohttp
+import furnishing
 import recorded_files
+from comparing import CONSOLE_PORT, UPID, Comparison, Pairs
 from recorded_consoles import Consoles
 from renaming import SAME, Renaming
 
 from zone9.sandbox import Sandbox, pvestatd
-from zone9.sandbox.state import Pool, Volume
-from zone9.sandbox.vm.values import parse_drive, print_drive
+from zone9.sandbox.state import Volume
 
 HERE = Path(__file__).parent
-UPID = re.compile(r"UPID:[\w-]+:[0-9A-F]{8}:[0-9A-F]{8}:[0-9A-F]{8}:\w+:[^:]*:[^:\s]+:")
-DIGEST = re.compile(r"\b[0-9a-f]{40}\b")
-MAC = re.compile(r"\bBC:24:11(?::[0-9A-F]{2}){3}\b", re.IGNORECASE)
-UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-CHECKSUM = re.compile(r"\b[0-9a-f]{64}\b")
-TEMPORARY = re.compile(r"\bpveupload-[0-9a-f]{32}\b|\btmp_dwnl\.\d+\b")
-SERVER = re.compile(r"\b10\.99\.0\.1:\d{4,5}\b")
-ENCODED_SERVER = re.compile(r"(?<![\d.])10\.99\.0\.1%3A\d{4,5}\b")
-PAIRED = (UPID, DIGEST, MAC, UUID, CHECKSUM, TEMPORARY, SERVER)
-# When wget asked and how fast it was.
-WGET = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\(\d+(?:\.\d+)? [KMG]B/s\)|(?<=% ) *[\d.]+[KMG]?=[\d.]+s")
-# Which ports were free on the recordings' host is chance.
-CONSOLE_PORT = re.compile(r"(?<=/usr/bin/termproxy )59\d\d\b|(?<=waiting for port ')59\d\d\b")
 # The web server that the recordings fetched from.
 RECORDED_SERVER = "10.99.0.1:8099"
-# Numbers that were measured, times, and what only the recording's machine had: present or absent, never compared.
-MEASURED = frozenset(
-    [
-        "cpu",
-        "mem",
-        "memhost",
-        "uptime",
-        "disk",
-        "netin",
-        "netout",
-        "in",
-        "out",
-        "diskread",
-        "diskwrite",
-        "pid",
-        "pstart",
-        "starttime",
-        "endtime",
-        "next-run",
-        "time",
-        "ctime",
-        "used",
-        "avail",
-        "total",
-        "available",
-        "used_fraction",
-        "free",
-        "wait",
-        "idle",
-        "ssl_fingerprint",
-        "snaptime",
-        "uid",
-        "loadavg",
-        "saved",
-        "cpuinfo",
-        "current-kernel",
-        "kversion",
-        "pveversion",
-    ]
-)
-# The role of the recordings' control plane.
-RECORDED_ROLE = frozenset(
-    [
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Clone",
-        "VM.Config.CDROM",
-        "VM.Config.CPU",
-        "VM.Config.Cloudinit",
-        "VM.Config.Disk",
-        "VM.Config.HWType",
-        "VM.Config.Memory",
-        "VM.Config.Network",
-        "VM.Config.Options",
-        "VM.PowerMgmt",
-        "VM.Snapshot",
-        "VM.Snapshot.Rollback",
-        "VM.Console",
-        "VM.GuestAgent.Audit",
-        "VM.GuestAgent.Unrestricted",
-        "Datastore.AllocateSpace",
-        "Datastore.Audit",
-        "Datastore.AllocateTemplate",
-        "SDN.Use",
-        "SDN.Audit",
-        "Sys.Audit",
-        "Pool.Audit",
-        "Pool.Allocate",
-    ]
-)
-# What a row of a graph has besides measured numbers.
-GRAPHED_LIMITS = frozenset({"maxcpu", "maxdisk", "maxmem"})
-NODE_NUMBERS = frozenset({"maxmem", "maxcpu", "maxdisk", "level", "cgroup-mode"})
 
 
 def data_directory() -> Path | None:
@@ -163,108 +76,11 @@ def _numbers(rows: list[Any]) -> list[int]:
     return found
 
 
-@dataclass
-class Pairs:
-    """Pairs values of the recording with ours."""
-
-    ours: dict[str, str] = field(default_factory=dict)
-    theirs: dict[str, str] = field(default_factory=dict)
-
-    def meet(self, recorded: str, ours: str) -> bool:
-        """Tells whether the two may stand for each other, and pairs them when they are new."""
-        known = self.ours.get(recorded)
-        if known is None and ours not in self.theirs:
-            self.ours[recorded] = ours
-            self.theirs[ours] = recorded
-            return True
-        return known == ours
-
-    def translate(self, text: str) -> str:
-        """Puts our values where the recording has its own."""
-        for pattern in PAIRED:
-            text = pattern.sub(lambda match: self.ours.get(match[0], match[0]), text)
-        return ENCODED_SERVER.sub(lambda match: quote(self.ours.get(unquote(match[0]), match[0])), text)
-
-
-class Comparison:
-    """Compares one answer; `why` says where it first differs."""
-
-    def __init__(self, pairs: Pairs) -> None:
-        self._pairs = pairs
-        self.why = ""
-
-    def same(self, recorded: Any, ours: Any, path: str = "", row: Any = None) -> bool:
-        if _is_measured(path, row):
-            return (recorded is None) == (ours is None)
-        if isinstance(recorded, dict) and isinstance(ours, dict):
-            if recorded.keys() != ours.keys():
-                missing, extra = sorted(recorded.keys() - ours.keys()), sorted(ours.keys() - recorded.keys())
-                return self._no(path, f"missing {missing}", f"extra {extra}")
-            return all(self.same(recorded[k], ours[k], f"{path}.{k}", recorded) for k in recorded)
-        if isinstance(recorded, list) and isinstance(ours, list):
-            if len(recorded) != len(ours):
-                return self._no(path, f"{len(recorded)} rows", f"{len(ours)} rows")
-            left, right = sorted(recorded, key=_order), sorted(ours, key=_order)
-            return all(
-                self.same(a, b, f"{path}[{i}]", a) for i, (a, b) in enumerate(zip(left, right, strict=True))
-            )
-        if type(recorded) is not type(ours):
-            return self._no(path, recorded, ours)
-        if isinstance(recorded, str):
-            return self._text(recorded, ours) or self._no(path, recorded, ours)
-        return recorded == ours or self._no(path, recorded, ours)
-
-    def _text(self, recorded: str, ours: str) -> bool:
-        if recorded == ours:
-            return True
-        for pattern in PAIRED:
-            left, right = pattern.findall(recorded), pattern.findall(ours)
-            if len(left) != len(right) or not all(map(self._pairs.meet, left, right)):
-                return False
-            recorded, ours = pattern.sub("#", recorded), pattern.sub("#", ours)
-        recorded, ours = (CONSOLE_PORT.sub("#", WGET.sub("#", text)) for text in (recorded, ours))
-        recorded, ours = (
-            re.sub(r"creation-qemu=[\d.]+,ctime=\d+", "meta", text) for text in (recorded, ours)
-        )
-        return (
-            sorted(recorded.split(",")) == sorted(ours.split(","))
-            if path_like(recorded)
-            else recorded == ours
-        )
-
-    def _no(self, path: str, recorded: Any, ours: Any) -> bool:
-        self.why = f"{path or 'answer'}: {str(recorded)[:160]!r} != {str(ours)[:160]!r}"
-        return False
-
-
 def _had_ended(row: dict[str, Any]) -> bool:
     """Tells whether a task that was looked at had ended: that it had was chance, what it ended with was not."""
     document = row["response"].get("json")
     data = document.get("data") if isinstance(document, dict) else None
     return isinstance(data, dict) and "upid" in data and data.get("status") == "stopped"
-
-
-def path_like(text: str) -> bool:
-    """Tells whether a text is a list in any order: content types of a storage."""
-    return bool(re.fullmatch(r"(?:images|iso|import|vztmpl|backup|snippets|rootdir)(?:,\w+)*", text))
-
-
-def _is_measured(path: str, row: Any) -> bool:
-    name = path.rsplit(".", 1)[-1]
-    if isinstance(row, dict) and "time" in row and not row.keys() & {"uid", "upid"}:
-        return name not in GRAPHED_LIMITS
-    if name in MEASURED or (name == "id" and isinstance(row, dict) and "uid" in row):
-        return True
-    return name in NODE_NUMBERS and isinstance(row, dict) and row.get("type") in {"node", "storage"}
-
-
-def _order(row: Any) -> str:
-    if not isinstance(row, dict):
-        return str(row)
-    for name in ("n", "key", "volid", "vmid", "sid", "iface", "userid", "roleid", "storage", "id", "name"):
-        if name in row and "upid" not in row and "uid" not in row:
-            return f"{name}:{row[name]:>9}"
-    return ""
 
 
 class Replay:
@@ -477,7 +293,7 @@ class Replay:
                 )
                 del vm.config["cores"]
                 vm.file.put("template", "1")
-                _rename_configs(sandbox, self)
+                furnishing.rename_configs(sandbox, self)
             case "start":
                 await self._quietly(f"{self._node}/qemu/{event['vmid']}/status/start", {})
             case "create":
@@ -528,90 +344,3 @@ class Replay:
     async def _hold(self, vmid: int, seconds: float) -> None:
         async with self._sandbox.world.locks.hold(vmid):
             await self._sandbox.clock.sleep(seconds)
-
-
-def furnish(sandbox: Sandbox, replay: Replay) -> None:
-    """Makes the single node of the recordings, with its root token."""
-    text = replay.rename.text
-    node, store = sandbox.cluster.nodes[text("pve1")], text("vmstore")
-    node.cpus, node.address = 2, "10.99.0.1"
-    node.bridges = {text(name): cidr for name, cidr in node.bridges.items()}
-    del sandbox.cluster.storages["local-lvm"]
-    known = sandbox.cluster.storages.pop("vmstore")
-    known.name, known.path = store, text(known.path)
-    sandbox.cluster.storages[store] = known
-    volid = sandbox.add_import("base.qcow2", 64 * 2**20, storage=store)
-    known.on(node.name)[volid].file_size = 196616
-    sandbox.accounts.users.pop("zone9@pve")
-    sandbox.accounts.acl.clear()
-    sandbox.accounts.changed()
-    replay.know("root", sandbox.accounts.add_token("root@pam!boot", privsep=False))
-
-
-def furnish_earlier(sandbox: Sandbox, replay: Replay) -> None:
-    """Adds the VM of the rows that come from an earlier run."""
-    text = replay.rename.text
-    replay.know("ctl", sandbox.accounts.add_token(text("z9@pve!ctl"), privsep=False))
-    sandbox.accounts.grant("/", text("z9@pve"), RECORDED_ROLE)
-    sandbox.add_vm(
-        replay.rename.number(101),
-        storage=text("vmstore"),
-        vga="serial0",
-        name="web2",
-        disk="64M",
-        cloudinit=True,
-        memory="128",
-        tags="alpha;beta",
-        agent="enabled=1",
-        serial0="socket",
-    )
-    _rename_configs(sandbox, replay)
-
-
-def _rename_configs(sandbox: Sandbox, replay: Replay) -> None:
-    """Renames what the sandbox itself put into the machines of the state: the bridge."""
-    for vm in sandbox.vms.values():
-        for key, value in vm.config.items():
-            vm.file.put(key, replay.rename.text(value))
-
-
-def furnish_second(sandbox: Sandbox, replay: Replay) -> None:
-    """Adds the accounts and templates that the second recording started from."""
-    text, store = replay.rename.text, replay.rename.text("vmstore")
-    volid = sandbox.add_import("big.qcow2", 300 * 2**20, storage=store)
-    sandbox.cluster.storages[store].on(text("pve1"))[volid].file_size = 314900480
-    accounts = sandbox.accounts
-    for name in ("z9", "z9na", "z9pool", "z9none"):
-        accounts.add_user(text(f"{name}@pve"), "<PASSWORD>")
-        replay.know("ctl" if name == "z9" else name, accounts.add_token(text(f"{name}@pve!ctl")))
-    accounts.roles["Z9"] = RECORDED_ROLE
-    accounts.roles["Z9na"] = accounts.roles["Z9"] - {"VM.Audit", "VM.Console"}
-    for name, role, path in (("z9", "Z9", "/"), ("z9na", "Z9na", "/"), ("z9pool", "Z9", "/pool/tenant1")):
-        for who in (f"{name}@pve", f"{name}@pve!ctl"):
-            accounts.grant(text(path), text(who), role)
-    for name, content, total in (
-        ("vmstore2", ("iso", "images"), 256 * 2**30),
-        ("tiny", ("iso", "images", "import"), 2**24),
-    ):
-        sandbox.add_storage(text(name), content=content, path=text(f"/var/lib/{name}"), total=total)
-    sandbox.cluster.pools[text("tenant1")] = Pool(text("tenant1"), "pool only")
-    for vmid, name, disk in ((200, "tmpl-small", "64M"), (201, "tmpl-big", "300M")):
-        template = sandbox.add_template(
-            replay.rename.number(vmid),
-            storage=store,
-            used=64 * 2**10 if disk == "64M" else 300 * 2**20,
-            name=name,
-            disk=disk,
-            memory="128",
-            kvm="0",
-            tags="tmpl",
-            description="template description",
-            smbios1=f"base64=1,uuid=00000000-0000-0000-0000-000000000{vmid},serial=dG1wbA==",
-            args="-kernel /var/lib/guest/vmlinuz -initrd /var/lib/guest/ird.gz -append console=ttyS0",
-            **({"agent": "enabled=1"} if vmid == 200 else {}),
-        )
-        # Made by a create, which leaves a cloud-init drive's size out.
-        drive = parse_drive(template.config["ide2"])
-        del drive["size"]
-        template.file.put("ide2", print_drive(drive))
-    _rename_configs(sandbox, replay)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 import recorded_files
+from furnishing import furnish, furnish_earlier, furnish_second
 from renaming import OTHER, SAME, Renaming
-from replaying import Notes, Replay, data_directory, furnish, furnish_earlier, furnish_second, load_rows
+from replaying import Notes, Replay, data_directory, load_rows
 
 from zone9.sandbox import Durations, Sandbox
 

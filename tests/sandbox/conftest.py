@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from sandbox_api import Api
+from upload_api import TENANT, client
 
 from zone9.sandbox import Sandbox
 
@@ -40,10 +41,25 @@ async def slow_api(slow: Sandbox) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def wide_api(sandbox: Sandbox) -> AsyncIterator[Api]:
-    """Asks as a token that may also take snapshots and make pools."""
-    token = sandbox.accounts.add_token("admin@pve!wide")
-    for who in ("admin@pve", "admin@pve!wide"):
-        sandbox.accounts.grant("/", who, "PVEAdmin")
-    api = Api(sandbox, token)
+    """Asks as a token that may also take snapshots, make pools and open consoles."""
+    api = await client(sandbox, "admin", "PVEAdmin")
+    yield api
+    await api.close()
+
+
+@pytest.fixture
+async def tenant(sandbox: Sandbox) -> AsyncIterator[Api]:
+    """Asks as a token that may upload, but neither delete volumes nor reach the network."""
+    sandbox.add_storage("small", content=("iso", "images"), path="/var/lib/small", total=2**20)
+    sandbox.add_storage("tiny", content=("images", "import"), path="/var/lib/tiny", total=2**18)
+    api = await client(sandbox, "tenant", TENANT)
+    yield api
+    await api.close()
+
+
+@pytest.fixture
+async def keeper(sandbox: Sandbox) -> AsyncIterator[Api]:
+    """Asks as a token that may also delete volumes and reach the network."""
+    api = await client(sandbox, "keeper", TENANT | {"Datastore.Allocate", "Sys.AccessNetwork"})
     yield api
     await api.close()

@@ -49,55 +49,55 @@ async def line(sandbox: Sandbox) -> AsyncIterator[Line]:
     await made.close()
 
 
-@pytest.fixture
-async def console_api(sandbox: Sandbox) -> AsyncIterator[Api]:
-    """Asks as a token that may open consoles."""
-    token = sandbox.accounts.add_token("console@pve!c")
-    for who in ("console@pve", "console@pve!c"):
-        sandbox.accounts.grant("/", who, "PVEAdmin")
-    api = Api(sandbox, token)
-    yield api
-    await api.close()
-
-
 def token_of(api: Api) -> str:
     return api.headers["Authorization"].removeprefix("PVEAPIToken=")
 
 
-async def test_6_2_console_1_the_answer_of_termproxy(line: Line, console_api: Api) -> None:
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
-    assert (proxy["user"], proxy["port"]) == ("console@pve!c", "5900")
+async def opened(line: Line, api: Api) -> tuple[dict[str, Any], aiohttp.ClientWebSocketResponse]:
+    """Starts the VM and opens its serial console, past the greeting."""
+    await api.task("POST", f"{VM}/status/start")
+    proxy = await api.ok("POST", f"{VM}/termproxy")
+    client = await line.connect(proxy, token=token_of(api))
+    await client.send_str(f"{proxy['user']}:{proxy['ticket']}\n")
+    for _ in range(2):
+        await client.receive_bytes()
+    return proxy, client
+
+
+async def test_6_2_console_1_the_answer_of_termproxy(line: Line, wide_api: Api) -> None:
+    proxy = await wide_api.ok("POST", f"{VM}/termproxy")
+    assert (proxy["user"], proxy["port"]) == ("admin@pve!t", "5900")
     assert proxy["ticket"].startswith("PVEVNC:")
     assert len(proxy["ticket"]) == 361
     assert proxy["upid"].split(":")[5:7] == ["vncproxy", "101"]
-    assert (await console_api.ask("POST", f"{VM}/termproxy", serial="serial9")).status == 400
+    assert (await wide_api.ask("POST", f"{VM}/termproxy", serial="serial9")).status == 400
 
 
-async def test_6_2_console_1_a_stopped_vm_fails_in_the_task(line: Line, console_api: Api) -> None:
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
-    client = await line.connect(proxy, token=token_of(console_api))
+async def test_6_2_console_1_a_stopped_vm_fails_in_the_task(line: Line, wide_api: Api) -> None:
+    proxy = await wide_api.ok("POST", f"{VM}/termproxy")
+    client = await line.connect(proxy, token=token_of(wide_api))
     await client.send_str(f"{proxy['user']}:{proxy['ticket']}\n")
     assert await client.receive_bytes() == b"OK"
     assert await client.receive_bytes() == b"VM 101 not running\r\n"
     await client.receive()
-    assert "failed: exit code 1" in (await console_api.status(proxy["upid"]))["exitstatus"]
+    assert "failed: exit code 1" in (await wide_api.status(proxy["upid"]))["exitstatus"]
 
 
-async def test_6_2_console_2_the_upgrade_and_no_upgrade(line: Line, console_api: Api) -> None:
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
-    plain = await console_api.ok("GET", f"{VM}/vncwebsocket", port=proxy["port"], vncticket=proxy["ticket"])
+async def test_6_2_console_2_the_upgrade_and_no_upgrade(line: Line, wide_api: Api) -> None:
+    proxy = await wide_api.ok("POST", f"{VM}/termproxy")
+    plain = await wide_api.ok("GET", f"{VM}/vncwebsocket", port=proxy["port"], vncticket=proxy["ticket"])
     assert plain == {"port": proxy["port"]}
     for protocols in (("binary",), ("base64",), ()):
-        proxy = await console_api.ok("POST", f"{VM}/termproxy")
-        client = await line.connect(proxy, token=token_of(console_api), protocols=protocols)
+        proxy = await wide_api.ok("POST", f"{VM}/termproxy")
+        client = await line.connect(proxy, token=token_of(wide_api), protocols=protocols)
         assert client.protocol == (protocols[0] if protocols else None)
         await client.close()
 
 
-async def test_6_2_console_3_the_exchange(line: Line, console_api: Api, sandbox: Sandbox) -> None:
-    await console_api.task("POST", f"{VM}/status/start")
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
-    client = await line.connect(proxy, token=token_of(console_api))
+async def test_6_2_console_3_the_exchange(line: Line, wide_api: Api, sandbox: Sandbox) -> None:
+    await wide_api.task("POST", f"{VM}/status/start")
+    proxy = await wide_api.ok("POST", f"{VM}/termproxy")
+    client = await line.connect(proxy, token=token_of(wide_api))
     await client.send_str(f"{proxy['user']}:{proxy['ticket']}\n")
     assert await client.receive_bytes() == b"OK"
     assert await client.receive_bytes() == b"starting serial terminal on interface serial0\r\n"
@@ -105,24 +105,19 @@ async def test_6_2_console_3_the_exchange(line: Line, console_api: Api, sandbox:
     await client.send_str("2")
     await client.send_str("0:3:ls\n")
     assert await client.receive_bytes() == b"ls\r\n"
-    assert (await console_api.status(proxy["upid"]))["status"] == "running"
+    assert (await wide_api.status(proxy["upid"]))["status"] == "running"
     # A close frame is answered by the end of the connection, not by another one.
     await client._writer.close()
     assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
     assert client.close_code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE
-    assert (await console_api.status(proxy["upid"]))["exitstatus"] == "OK"
-    assert await console_api.log(proxy["upid"]) == ["TASK OK"]
+    assert (await wide_api.status(proxy["upid"]))["exitstatus"] == "OK"
+    assert await wide_api.log(proxy["upid"]) == ["TASK OK"]
 
 
 async def test_a_console_keeps_up_when_more_was_said_than_is_kept(
-    line: Line, console_api: Api, sandbox: Sandbox
+    line: Line, wide_api: Api, sandbox: Sandbox
 ) -> None:
-    await console_api.task("POST", f"{VM}/status/start")
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
-    client = await line.connect(proxy, token=token_of(console_api))
-    await client.send_str(f"{proxy['user']}:{proxy['ticket']}\n")
-    for _ in range(2):
-        await client.receive_bytes()
+    _, client = await opened(line, wide_api)
     for letter in "abc":
         await client.send_str(f"0:8000:{letter * 8000}")
         assert await client.receive_bytes() == letter.encode() * 8000
@@ -130,32 +125,27 @@ async def test_a_console_keeps_up_when_more_was_said_than_is_kept(
     await client.close()
 
 
-async def test_a_console_ends_with_its_guest(line: Line, console_api: Api) -> None:
-    await console_api.task("POST", f"{VM}/status/start")
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
-    client = await line.connect(proxy, token=token_of(console_api))
-    await client.send_str(f"{proxy['user']}:{proxy['ticket']}\n")
-    for _ in range(2):
-        await client.receive_bytes()
-    await console_api.task("POST", f"{VM}/status/stop")
+async def test_a_console_ends_with_its_guest(line: Line, wide_api: Api) -> None:
+    proxy, client = await opened(line, wide_api)
+    await wide_api.task("POST", f"{VM}/status/stop")
     assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
-    assert (await console_api.status(proxy["upid"]))["exitstatus"] == "OK"
+    assert (await wide_api.status(proxy["upid"]))["exitstatus"] == "OK"
 
 
-async def test_6_2_console_3_a_wrong_line(line: Line, console_api: Api) -> None:
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
-    client = await line.connect(proxy, token=token_of(console_api))
+async def test_6_2_console_3_a_wrong_line(line: Line, wide_api: Api) -> None:
+    proxy = await wide_api.ok("POST", f"{VM}/termproxy")
+    client = await line.connect(proxy, token=token_of(wide_api))
     await client.send_str(f"{proxy['user']}:wrong\n")
     message = await client.receive()
     assert message.type in {aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.ERROR}
-    status = await console_api.status(proxy["upid"])
+    status = await wide_api.status(proxy["upid"])
     assert status["exitstatus"].startswith(f"command '/usr/bin/termproxy {proxy['port']} --path /vms/101")
 
 
-async def test_6_2_console_4_a_ticket_is_bound(line: Line, console_api: Api, sandbox: Sandbox) -> None:
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
+async def test_6_2_console_4_a_ticket_is_bound(line: Line, wide_api: Api, sandbox: Sandbox) -> None:
+    proxy = await wide_api.ok("POST", f"{VM}/termproxy")
     root = sandbox.accounts.add_token("root@pam!all", privsep=False)
-    mine = token_of(console_api)
+    mine = token_of(wide_api)
     for wrong in (
         {"ticket": "PVEVNC:00000000::x", "token": mine},
         {"port": 5990, "token": mine},
@@ -167,11 +157,11 @@ async def test_6_2_console_4_a_ticket_is_bound(line: Line, console_api: Api, san
         assert (caught.value.status, caught.value.message) in {
             (401, "Invalid response status"), (401, "permission denied - invalid PVEVNC ticket"),
         }  # fmt: skip
-    answer = await console_api.ask("GET", f"{VM}/vncwebsocket", port=5990, vncticket=proxy["ticket"])
+    answer = await wide_api.ask("GET", f"{VM}/vncwebsocket", port=5990, vncticket=proxy["ticket"])
     assert answer.message == "permission denied - invalid PVEVNC ticket\n"
     with pytest.raises(aiohttp.WSServerHandshakeError, match="401"):
         await line.connect(proxy, token="")
-    answer = await console_api.ask("GET", f"{VM}/vncwebsocket", port=80, vncticket=proxy["ticket"])
+    answer = await wide_api.ask("GET", f"{VM}/vncwebsocket", port=80, vncticket=proxy["ticket"])
     assert answer.errors == {"port": "value must have a minimum value of 5900"}
 
 
@@ -210,38 +200,38 @@ async def test_6_2_console_5_nobody_comes(slow: Sandbox) -> None:
 
 
 async def test_6_2_console_5_a_used_port_gets_no_answer(
-    line: Line, console_api: Api, monkeypatch: pytest.MonkeyPatch
+    line: Line, wide_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zone9.sandbox.websocket.UNANSWERED", 0.2)
-    proxy = await console_api.ok("POST", f"{VM}/termproxy")
-    client = await line.connect(proxy, token=token_of(console_api))
+    proxy = await wide_api.ok("POST", f"{VM}/termproxy")
+    client = await line.connect(proxy, token=token_of(wide_api))
     await client.close()
     with pytest.raises(aiohttp.ClientError) as caught:
-        await line.connect(proxy, token=token_of(console_api))
+        await line.connect(proxy, token=token_of(wide_api))
     assert not isinstance(caught.value, aiohttp.WSServerHandshakeError)
 
 
-async def test_6_2_console_6_a_display(line: Line, console_api: Api, sandbox: Sandbox) -> None:
+async def test_6_2_console_6_a_display(line: Line, wide_api: Api, sandbox: Sandbox) -> None:
     path = "/nodes/pve1/qemu/102"
-    proxy = await console_api.ok("POST", f"{path}/vncproxy", websocket=1)
+    proxy = await wide_api.ok("POST", f"{path}/vncproxy", websocket=1)
     assert len(proxy["password"]) == 8
     assert proxy["ticket"].startswith(f"{proxy['password']}:PVEVNC:")
     assert "BEGIN CERTIFICATE" in proxy["cert"]
-    client = await line.connect(proxy, vm=path, token=token_of(console_api))
+    client = await line.connect(proxy, vm=path, token=token_of(wide_api))
     assert await client.receive_bytes() == b"RFB 003.008\n"
     await client.send_bytes(b"RFB 003.008\n")
     assert await client.receive_bytes() == b"\x01\x02"
     await client.send_bytes(b"\x02")
     assert len(await client.receive_bytes()) == 16
     await client.close()
-    answer = await console_api.ask("POST", f"{VM}/vncproxy", websocket=1)
+    answer = await wide_api.ask("POST", f"{VM}/vncproxy", websocket=1)
     assert answer.reason.startswith("Timeout while waiting for port '59")
 
 
-async def test_6_2_console_7_the_others(line: Line, api: Api, console_api: Api) -> None:
-    await console_api.task("POST", f"{VM}/status/start")
-    assert (await console_api.ask("POST", f"{VM}/spiceproxy")).reason == "no spice port"
+async def test_6_2_console_7_the_others(line: Line, api: Api, wide_api: Api) -> None:
+    await wide_api.task("POST", f"{VM}/status/start")
+    assert (await wide_api.ask("POST", f"{VM}/spiceproxy")).reason == "no spice port"
     for name in ("termproxy", "vncshell"):
         answer = await api.ask("POST", f"/nodes/pve1/{name}")
         assert answer.reason == "Permission check failed (/nodes/pve1, Sys.Console)"
-    assert await console_api.ok("POST", f"{VM}/monitor", command="info name") == "web1\r\n"
+    assert await wide_api.ok("POST", f"{VM}/monitor", command="info name") == "web1\r\n"

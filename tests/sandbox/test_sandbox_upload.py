@@ -1,95 +1,21 @@
 """Uploads, downloads, single volumes, and disks that are imported from what was sent."""
 
-import asyncio
 import hashlib
-import ssl
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 import aiohttp
 import pytest
-from sandbox_api import Answer, Api
-from upload_forms import BOUNDARY, ISO, Part, form, ova, qcow2, web_server
+from sandbox_api import Api
+from upload_api import TENANT, client, leftovers, send, sent, sizes, volume
+from upload_forms import ISO, Part, ova, qcow2, web_server
 
 from zone9.sandbox import Sandbox, multipart
-from zone9.sandbox.vm.guest import spec_of
 
-TENANT = frozenset(
-    [
-        "Datastore.AllocateSpace",
-        "Datastore.AllocateTemplate",
-        "Datastore.Audit",
-        "SDN.Use",
-        "Sys.Audit",
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Config.CDROM",
-        "VM.Config.Disk",
-        "VM.Config.Options",
-        "VM.PowerMgmt",
-    ]
-)
 TOO_SMALL = (
     "unable to create VM 333 - cannot import from 'vmstore:import/a.raw' - copy failed: command "
     "'/usr/bin/qemu-img convert -p -n -f raw -O raw /var/lib/vmstore/import/a.raw "
     "zeroinit:/var/lib/tiny/images/333/vm-333-disk-0.raw' failed: exit code 1"
 )
-
-
-async def send(api: Api, *parts: Part, storage: str = "vmstore", node: str = "pve1") -> Answer:
-    kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-    return await api.ask("POST", f"/nodes/{node}/storage/{storage}/upload", raw=form(*parts), headers=kind)
-
-
-async def sent(api: Api, content: str, name: str, data: bytes, *more: Part, **where: str) -> str:
-    """Uploads, and answers what the task ended with."""
-    answer = await send(api, ("content", content), *more, ("filename", name, data), **where)
-    assert answer.status == 200, (answer.reason, answer.errors)
-    return str((await api.status(answer.data))["exitstatus"])
-
-
-def leftovers(sandbox: Sandbox) -> list[int]:
-    return sorted(path.stat().st_size for path in sandbox.world.files.uploads.values())
-
-
-async def sizes(api: Api, content: str) -> dict[str, int]:
-    rows = await api.ok("GET", "/nodes/pve1/storage/vmstore/content", content=content)
-    return {row["volid"]: row["size"] for row in rows}
-
-
-async def volume(api: Api, verb: str, volid: str, **params: Any) -> Answer:
-    path = f"/nodes/pve1/storage/{volid.partition(':')[0]}/content/{quote(volid, safe='')}"
-    return await api.ask(verb, path, **params)
-
-
-async def client(sandbox: Sandbox, name: str, privileges: frozenset[str]) -> Api:
-    token = sandbox.accounts.add_token(f"{name}@pve!t")
-    for who in (f"{name}@pve", f"{name}@pve!t"):
-        sandbox.accounts.grant("/", who, privileges)
-    return Api(sandbox, token)
-
-
-@pytest.fixture
-async def tenant(sandbox: Sandbox) -> AsyncIterator[Api]:
-    """Asks as a token that may upload, but neither delete volumes nor reach the network."""
-    sandbox.add_storage("small", content=("iso", "images"), path="/var/lib/small", total=2**20)
-    sandbox.add_storage("tiny", content=("images", "import"), path="/var/lib/tiny", total=2**18)
-    api = await client(sandbox, "tenant", TENANT)
-    yield api
-    await api.close()
-
-
-@pytest.fixture
-async def keeper(sandbox: Sandbox) -> AsyncIterator[Api]:
-    """Asks as a token that may also delete volumes and reach the network."""
-    api = await client(sandbox, "keeper", TENANT | {"Datastore.Allocate", "Sys.AccessNetwork"})
-    yield api
-    await api.close()
-
-
-# ---------------------------------------------------------------------- the measured facts
 
 
 async def test_6_2_upload_1_fields_come_in_one_order_and_the_http_server_itself_refuses_others(
@@ -395,69 +321,3 @@ async def test_6_2_upload_9_a_url_is_fetched_from_this_machine_alone(
         assert missing.reason.startswith("invalid server response: '500 Can't connect to example.invalid:80 ")
     # Nothing of what failed is kept: the two that came, and no more.
     assert len(sandbox.world.files) == 2
-
-
-# ---------------------------------------------------------------------- bytes
-
-
-async def test_each_machine_has_the_bytes_to_itself(sandbox: Sandbox, keeper: Api) -> None:
-    assert await sent(keeper, "import", "a.raw", ISO) == "OK"
-    for vmid in (101, 102):
-        line = "vmstore:0,import-from=vmstore:import/a.raw"
-        assert await keeper.task("POST", "/nodes/pve1/qemu", vmid=vmid, scsi0=line) == "OK"
-    paths = [spec_of(sandbox.world, sandbox.vms[vmid]).disks[0].path for vmid in (101, 102)]
-    assert [path and path.read_bytes() for path in paths] == [ISO, ISO]
-    assert paths[0] != paths[1]
-    await volume(keeper, "DELETE", "vmstore:101/vm-101-disk-0.raw")
-    assert [path and path.exists() for path in paths] == [False, True]
-    directory = (paths[1] or Path()).parent
-    await sandbox.stop()
-    assert not directory.exists()
-
-
-async def test_a_file_for_another_node_is_copied_there(tenant: Api) -> None:
-    answer = await send(tenant, ("content", "iso"), ("filename", "a.iso", ISO), node="pve2")
-    log = await tenant.log(answer.data)
-    assert log[1] == "target node: pve2"
-    assert log[4].startswith("command: /usr/bin/scp ")
-    assert await sizes(tenant, "iso") == {}
-    assert [
-        row["volid"] for row in await tenant.ok("GET", "/nodes/pve2/storage/vmstore/content", content="iso")
-    ] == ["vmstore:iso/a.iso"]
-
-
-async def test_there_is_a_bound(sandbox: Sandbox, tenant: Api) -> None:
-    sandbox.world.files.limit = 1000
-    answer = await send(tenant, ("content", "iso"), ("filename", "a.iso", ISO))
-    assert (answer.status, answer.reason) == (
-        500,
-        "write to temporary file failed - No space left on device",
-    )
-
-
-async def test_a_client_that_goes_away_leaves_nothing(sandbox: Sandbox, tenant: Api) -> None:
-    context = ssl.create_default_context(cadata=sandbox.certificate_pem)
-    address = urlsplit(sandbox.url)
-    _, writer = await asyncio.open_connection(address.hostname, address.port, ssl=context)
-    text = form(("content", "iso"), ("filename", "a.iso", ISO))
-    head = (
-        "POST /api2/json/nodes/pve1/storage/vmstore/upload HTTP/1.1\r\nHost: pve1\r\n"
-        f"Authorization: {tenant.headers['Authorization']}\r\nContent-Length: {len(text)}\r\n"
-        f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
-    )
-    writer.write(head.encode() + text[:5000])
-    await writer.drain()
-    while not sandbox.world.files.uploads:  # noqa: ASYNC110 - there is nothing to wait on
-        await asyncio.sleep(0.01)
-    writer.transport.abort()
-    while sandbox.world.files.uploads:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    assert (len(sandbox.world.files), sandbox.violations) == (0, [])
-    assert await sent(tenant, "iso", "a.iso", ISO) == "OK"
-
-
-async def test_a_lost_answer_leaves_the_file_stored(sandbox: Sandbox, tenant: Api) -> None:
-    sandbox.faults.add("lose_answer", method="POST", path="*/upload", times=1)
-    with pytest.raises(aiohttp.ServerDisconnectedError):
-        await send(tenant, ("content", "iso"), ("filename", "a.iso", ISO))
-    assert await sizes(tenant, "iso") == {"vmstore:iso/a.iso": len(ISO)}

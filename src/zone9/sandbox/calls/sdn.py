@@ -6,7 +6,7 @@ The node has no ifupdown2, so an apply ends well and reloads nothing (recorded, 
 import ipaddress
 from typing import Any
 
-from zone9.sandbox.answers import BAD_PARAMETERS, PveError, denied
+from zone9.sandbox.answers import BAD_PARAMETERS, PveError
 from zone9.sandbox.call import Call, serves
 from zone9.sandbox.sdn import Sdn
 from zone9.sandbox.tasks import Task
@@ -41,25 +41,24 @@ def _given(call: Call, *ids: str) -> dict[str, Any]:
 
 
 def _must_allocate(call: Call, zone: str, vnet: str) -> None:
-    path = f"/sdn/zones/{zone}/{vnet}"
-    if not call.may(path, "SDN.Allocate"):
-        raise denied(f"{path}, SDN.Allocate")
+    call.must(f"/sdn/zones/{zone}/{vnet}", "SDN.Allocate")
+
+
+def _written(call: Call, kind: str, absent: str) -> dict[str, Any]:
+    """Answers the object that a path names; `absent` is what is said where there is none."""
+    name = str(call.params[kind])
+    found = _sdn(call).written[kind].get(name)
+    if found is None:
+        raise PveError(absent.format(name))
+    return found
 
 
 def _vnet(call: Call) -> dict[str, Any]:
-    name = str(call.params["vnet"])
-    found = _sdn(call).written["vnet"].get(name)
-    if found is None:
-        raise PveError(f"sdn vnet '{name}' does not exist")
-    return found
+    return _written(call, "vnet", "sdn vnet '{}' does not exist")
 
 
 def _zone(call: Call) -> dict[str, Any]:
-    name = str(call.params["zone"])
-    found = _sdn(call).written["zone"].get(name)
-    if found is None:
-        raise PveError(f"sdn '{name}' does not exist")
-    return found
+    return _written(call, "zone", "sdn '{}' does not exist")
 
 
 def _listed(call: Call, kind: str) -> list[dict[str, Any]]:
