@@ -9,7 +9,6 @@ import fcntl
 import os
 import pwd
 import subprocess
-import time
 import warnings
 from pathlib import Path
 
@@ -88,14 +87,15 @@ class EmbeddedPostgres:
 
 
 class _Lock:
-    """Lets one process at a time start or stop the server of a directory."""
+    """Lets one process at a time do what is done under the lock of this path."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> None:
         self._path = path
+        self._flags = flags
         self._handle = -1
 
     def __enter__(self) -> None:
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._handle = os.open(self._path, self._flags, 0o600)
         fcntl.flock(self._handle, fcntl.LOCK_EX)
 
     def __exit__(self, *_error: object) -> None:
@@ -103,15 +103,18 @@ class _Lock:
 
 
 def _make_user() -> None:
-    """Makes the server's user; the wheel would too, but two that start at once would trip over each other."""
-    for _ in range(50):
+    """Makes the server's user, once, however many start at once.
+
+    `useradd` looks whether there is one before it takes its own lock: of two at once, the later gives the user
+    another number, and the earlier's server has none.
+    """
+    with _Lock(Path("/etc"), os.O_RDONLY):
         try:
             pwd.getpwnam(USER)
         except KeyError:
             command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", USER]
-            if subprocess.run(command, check=False, capture_output=True).returncode == 0:
-                return
-            time.sleep(0.2)
-        else:
-            return
-    raise Never(f"the user {USER} could not be made", code="embedded_postgresql")
+            made = subprocess.run(command, check=False, capture_output=True, text=True)
+            if made.returncode != 0:
+                raise Never(
+                    f"the user {USER} could not be made: {made.stderr.strip()}", code="embedded_postgresql"
+                ) from None
