@@ -9,9 +9,9 @@ import pytest
 import typer.main
 
 from zone9.cli.app import app
+from zone9.products.registry import registry
 from zone9.pve.selftest import role_commands
 from zone9.sandbox import faults
-from zone9.wiring import registry
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -1,4 +1,4 @@
-"""The one composition root: which products there are, and how the layers are joined in a process."""
+"""The one composition root: how the layers are joined in a process."""
 
 import os
 import socket
@@ -11,11 +11,7 @@ from zone9.base.sealing import Sealer
 from zone9.jobs.engine import Engine, Pace
 from zone9.jobs.heart import Heart
 from zone9.model.ports import Product
-from zone9.products.catalog.images import Images
-from zone9.products.catalog.kinds import plans, ssh_keys
-from zone9.products.catalog.regions import Regions
-from zone9.products.networks.product import Networks
-from zone9.products.servers.product import Servers
+from zone9.products.registry import registry
 from zone9.pve.client import Client, Endpoint
 from zone9.pve.driver import RegionDriver
 from zone9.reconcile.asking import Asking
@@ -26,12 +22,6 @@ from zone9.reconcile.passes import Passes
 from zone9.store import regions
 from zone9.store.database import Database
 from zone9.store.runs import RunStore
-
-
-def registry() -> dict[str, Product]:
-    """Returns the products by kind, in the order in which they can stand on one another."""
-    products: tuple[Product, ...] = (Regions(), plans(), Images(), ssh_keys(), Networks(), Servers())
-    return {product.kind: product for product in products}
 
 
 @dataclass

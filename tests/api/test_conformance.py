@@ -13,9 +13,10 @@ from schemathesis import checks
 from schemathesis.generation import GenerationMode
 
 from api_kit import SERVER
+from postgres_servers import Server
 from served import Served, serving
 from zone9.api.app import described
-from zone9.wiring import registry
+from zone9.products.registry import registry
 
 CHECKED_IN = Path(__file__).parents[2] / "docs" / "openapi.json"
 DOCUMENT = described(registry()).openapi()
@@ -50,12 +51,12 @@ THERE = {
 
 
 @pytest.fixture(scope="module")
-def served(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def served(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Any:
     name = f"z9_conformance_{tmp_path_factory.getbasetemp().name.replace('-', '_')}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE z9_template STRATEGY file_copy")
     key_file = tmp_path_factory.mktemp("key") / "key"
-    with serving(postgres.replace("/postgres?", f"/{name}?"), key_file, worker=False) as one:
+    with serving(postgres.url.replace("/postgres?", f"/{name}?"), key_file, worker=False) as one:
         one.do(one.world.create("server", "web1", SERVER))
         yield one
 

@@ -7,7 +7,7 @@ from typing import Any
 from api_kit import PLAN, SERVER
 from api_world import Api
 from zone9.api.app import described
-from zone9.wiring import registry
+from zone9.products.registry import registry
 
 OPERATIONS = [
     (method, path)

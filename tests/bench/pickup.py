@@ -10,7 +10,7 @@ import procrastinate
 from bench.kit import Figure, Installation, median, percentile
 from zone9.jobs.engine import Engine
 from zone9.store.database import Database
-from zone9.store.migrate import libpq_url
+from zone9.store.urls import libpq_url
 from zone9.store.waking import defer_reconcile
 
 COUNT = 200

@@ -14,7 +14,7 @@ import pytest
 from served import Served, serving
 from zone9.cli import client
 from zone9.cli.app import COMMANDS, KINDS, run
-from zone9.wiring import registry
+from zone9.products.registry import registry
 
 CREATE = (
     "server",

@@ -5,6 +5,7 @@ import uuid
 
 import psycopg
 
+from postgres_servers import Server
 from zone9.store.migrate import migrate
 
 
@@ -13,14 +14,14 @@ def versions(url: str) -> list[tuple[str]]:
         return connection.execute("SELECT version_num FROM alembic_version").fetchall()
 
 
-async def test_several_processes_may_migrate_one_empty_database(postgres: str) -> None:
+async def test_several_processes_may_migrate_one_empty_database(postgres: Server) -> None:
     name = f"z9_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    url = postgres.replace("/postgres?", f"/{name}?")
+    url = postgres.url.replace("/postgres?", f"/{name}?")
     await asyncio.gather(*(asyncio.to_thread(migrate, url) for _ in range(3)))
     assert versions(url) == [("0001",)]
     migrate(url)
     assert versions(url) == [("0001",)]
-    with psycopg.connect(postgres, autocommit=True) as connection:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

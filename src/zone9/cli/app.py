@@ -25,7 +25,7 @@ KINDS = {
 
 def _of_kind(kind: str) -> typer.Typer:
     from zone9.cli import kinds  # here: see `lazy`
-    from zone9.wiring import registry
+    from zone9.products.registry import registry
 
     return kinds.commands(registry()[kind])
 

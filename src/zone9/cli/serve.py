@@ -227,6 +227,6 @@ def _progress(what: str, **more: object) -> None:
 def openapi() -> None:
     """Prints the API's OpenAPI document."""
     from zone9.api.app import described
-    from zone9.wiring import registry
+    from zone9.products.registry import registry
 
     print(json.dumps(described(registry()).openapi(), indent=1, ensure_ascii=False, sort_keys=True))

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from zone9.cli import output
 from zone9.cli.client import Api
-from zone9.wiring import registry
+from zone9.products.registry import registry
 
 PATIENCE = 120.0
 SETTLED = {"applied", "failed", "missing", "duplicate", "pending_restart", "oscillating"}

@@ -13,7 +13,7 @@ from zone9.cli import output
 from zone9.cli.client import Api, CommandError
 from zone9.cli.context import Session
 from zone9.cli.words import say
-from zone9.wiring import registry
+from zone9.products.registry import registry
 
 
 def apply(

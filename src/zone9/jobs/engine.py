@@ -17,7 +17,7 @@ from procrastinate.manager import JobManager, NotificationCallback
 
 from zone9.jobs.heart import BEAT_SECONDS, STALLED_SECONDS, Heart
 from zone9.store.database import SESSION_OPTIONS, Database, rows
-from zone9.store.migrate import libpq_url
+from zone9.store.urls import libpq_url
 from zone9.store.waking import QUEUE, RECONCILE, VERIFY, claim_due
 
 log = structlog.get_logger("zone9.jobs")

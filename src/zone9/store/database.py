@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from zone9.base.errors import Unreachable
-from zone9.store.migrate import libpq_url
+from zone9.store.urls import libpq_url
 
 Row = dict[str, Any]
 Connection = psycopg.AsyncConnection[Row]

@@ -9,7 +9,7 @@ import contextlib
 
 import psycopg
 
-from zone9.store.migrate import libpq_url
+from zone9.store.urls import libpq_url
 
 CHANNEL = "z9_events"
 ANYWAY_SECONDS = 15.0

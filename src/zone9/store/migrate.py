@@ -7,6 +7,7 @@ from alembic.config import Config
 from sqlalchemy import create_engine, text
 
 from zone9.base.errors import Never
+from zone9.store.urls import sync_url
 
 LOCK = 0x7A6F6E6539  # "zone9"
 OLDEST_POSTGRESQL = 150000
@@ -34,16 +35,3 @@ def migrate(url: str, revision: str = "head") -> None:
             connection.commit()
     finally:
         engine.dispose()
-
-
-def sync_url(url: str) -> str:
-    """Returns the address for SQLAlchemy: psycopg 3, whatever scheme the operator wrote."""
-    for scheme in ("postgresql://", "postgres://", "postgresql+psycopg://"):
-        if url.startswith(scheme):
-            return "postgresql+psycopg://" + url[len(scheme) :]
-    raise Never("the database address must begin with postgresql://", code="database_url")
-
-
-def libpq_url(url: str) -> str:
-    """Returns the address as libpq (and Procrastinate) wants it."""
-    return "postgresql://" + sync_url(url).split("://", 1)[1]
