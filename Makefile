@@ -30,10 +30,7 @@ packages:
 	@scripts/system-packages --check
 
 unit: $(VENV)/dev.stamp
-	@echo "tests that live on the database, on Debian's PostgreSQL 15"
-	@ZONE9_TEST_POSTGRES=debian $(BIN)/pytest -n 2 $(wildcard tests/store tests/jobs tests/reconcile)
-	@echo "all tests, on the embedded PostgreSQL"
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest -n 3
 
 check: $(VENV)/dev.stamp ## Lint, format, types and layers
 	@$(BIN)/ruff check -q .
