@@ -1,6 +1,7 @@
 """The command line against a served zone9: what it prints, how it exits, and that an error is one line."""
 
 import ast
+import io
 import json
 import stat
 import subprocess
@@ -226,6 +227,28 @@ def test_a_region_is_measured_by_its_self_test(served: Served, cli: Cli) -> None
     assert "read.nodes" in out
     secret = served.world.sandbox.token.split("=", 1)[1]
     assert secret not in cli("region", "show", "r1", "--output", "json")[1]
+
+
+def test_a_secret_comes_from_a_file_or_from_standard_input(
+    served: Served, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = served.world.sandbox.token.split("=", 1)[1]
+    code, _, err = cli("region", "set", "r1", "--token-secret", secret)
+    assert (code, secret in err) == (2, False)
+    assert one_line(err).endswith("give --token-secret @FILE, or --token-secret @- and type it")
+
+    token_ref = as_json(cli, "region", "show", "r1")["spec"]["token_ref"]
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{secret}\n"))
+    assert cli("region", "set", "r1", "--token-secret", "@-")[0] == 0
+    assert as_json(cli, "region", "show", "r1")["spec"]["token_ref"] != token_ref
+    file = tmp_path / "secret"
+    file.write_text(f"{secret}\n")
+    assert cli("region", "set", "r1", "--token-secret", f"@{file}")[0] == 0
+
+    code, _, err = cli("region", "set", "r1", "--token-secret", "@/nosuch")
+    assert (code, one_line(err)) == (2, "--token-secret: /nosuch cannot be read: No such file or directory")
+    file.write_bytes(b"\xff\xfe")
+    assert cli("region", "set", "r1", "--token-secret", f"@{file}")[0] == 2
 
 
 def test_errors_are_one_line_in_the_users_language(

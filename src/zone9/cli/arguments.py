@@ -2,9 +2,14 @@
 
 A list's singular adds to it (`--tag a --tag b`), an object's members are reached with a dot (`--stop.mode hard`),
 and an entry of a list of objects is its first member (`--network lan`, or `--network lan=10.0.0.5` with the second).
+A single value may be read from a file (`--public-key @id_ed25519.pub`) or from standard input (`@-`); a secret must be,
+since every process of the machine can read a command's arguments.
 """
 
+import getpass
+import sys
 import typing
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -50,7 +55,35 @@ def _put(model: type[BaseModel], spec: dict[str, Any], name: str, value: str) ->
         for one in value.split(",") if inner is None and field == head else [value]:
             entries.append(_entry(inner, one))
     else:
-        spec[field] = given
+        spec[field] = _single(model, field, given)
+
+
+def _single(model: type[BaseModel], field: str, given: Any) -> Any:
+    option = f"--{field.replace('_', '-')}"
+    if isinstance(given, str) and given.startswith("@"):
+        return _read(option, given[1:])
+    if given is not None and _is_secret(model, field):
+        sentence = (
+            f"a secret is not taken from the command line: give {option} @FILE, or {option} @- and type it"
+        )
+        raise CommandError(sentence, 2)
+    return given
+
+
+def _read(option: str, path: str) -> str:
+    try:
+        if path != "-":
+            return Path(path).expanduser().read_text(encoding="utf-8").strip()
+        return getpass.getpass(f"{option}: ") if sys.stdin.isatty() else sys.stdin.read().strip()
+    except OSError as error:
+        raise CommandError(f"{option}: {path} cannot be read: {error.strerror}", 2) from None
+    except (UnicodeDecodeError, ValueError):
+        raise CommandError(f"{option}: {path} is not text", 2) from None
+
+
+def _is_secret(model: type[BaseModel], field: str) -> bool:
+    extra = model.model_fields[field].json_schema_extra
+    return isinstance(extra, dict) and extra.get("writeOnly") is True
 
 
 def _entry(inner: type[BaseModel] | None, text: str) -> Any:

@@ -109,8 +109,9 @@ def _told(told: dict[str, Any]) -> str:
         f"its token: {told['token']}\n"
         f"its control port: {told['control_url']}\n"
         f"attach it:\n"
-        f"  zone9 region add sandbox --urls {told['url']} --fingerprint {told['fingerprint']} \\\n"
-        f"    --token-id '{token_id}' --token-secret {secret}\n"
+        f"  echo {secret} | zone9 region add sandbox --urls {told['url']} \\\n"
+        f"    --fingerprint {told['fingerprint']} \\\n"
+        f"    --token-id '{token_id}' --token-secret @-\n"
         f"  zone9 image create tiny --region sandbox --vmid {TEMPLATE}"
     )
 

@@ -27,7 +27,10 @@ class RegionSpec(BaseModel):
     )
     token_id: str = Field(pattern=r"^[^\s@!=]+@[^\s@!=]+![^\s@!=]+$", description="user@realm!name")
     token_secret: str | None = Field(
-        default=None, max_length=200, description="sealed at once; never shown again"
+        default=None,
+        max_length=200,
+        description="sealed at once; never shown again",
+        json_schema_extra={"writeOnly": True},
     )
     token_ref: str | None = Field(default=None, max_length=80, description="set by zone9")
     vmid_first: int = Field(default=10_000, ge=100, le=999_999_999)
