@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from upload_forms import BOUNDARY, ISO, form, qcow2
+from upload_forms import BOUNDARY, ISO, form
+from upload_forms import qcow2 as image_of
 
-from zone9.sandbox import multipart
+from zone9.sandbox import multipart, qcow2
 from zone9.sandbox.answers import Curt
-from zone9.sandbox.images import Qcow2, read_qcow2, virtual_size
+from zone9.sandbox.images import virtual_size
 from zone9.sandbox.volids import normalized, volume_id
 
 
@@ -40,18 +41,18 @@ def test_a_form_that_breaks_off_is_no_file() -> None:
 
 def test_headers_that_lie_are_read_no_further_than_they_go(tmp_path: Path) -> None:
     image = tmp_path / "a.qcow2"
-    for data in (b"", b"QFI\xfb", qcow2()[:40], b"QFI\xfb\0\0\0\x09" + bytes(200)):
+    for data in (b"", b"QFI\xfb", image_of()[:40], b"QFI\xfb\0\0\0\x09" + bytes(200)):
         image.write_bytes(data)
-        assert read_qcow2(image) is None
+        assert qcow2.read(image) is None
     image.write_bytes(struct.pack(">4sIQIIQ", b"QFI\xfb", 2, 0, 0, 16, 4096).ljust(72, b"\0"))
-    assert read_qcow2(image) == Qcow2(4096)
+    assert qcow2.read(image) == qcow2.Qcow2(4096)
     assert (virtual_size(image, "qcow2"), virtual_size(image, "raw")) == (4096, 72)
 
 
 def test_a_backing_file_counts_also_where_its_name_cannot_be_read(tmp_path: Path) -> None:
     image = tmp_path / "a.qcow2"
     image.write_bytes(struct.pack(">4sIQIIQ", b"QFI\xfb", 2, 2**40, 2**31, 16, 4096).ljust(72, b"\0"))
-    found = read_qcow2(image)
+    found = qcow2.read(image)
     assert found is not None
     assert found.backed
 

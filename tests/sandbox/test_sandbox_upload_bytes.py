@@ -1,6 +1,7 @@
 """The bytes of what was sent: whose they are, how many there may be, and that none are left."""
 
 import asyncio
+import random
 import ssl
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,7 +12,8 @@ from sandbox_api import Api
 from upload_api import send, sent, sizes, volume
 from upload_forms import BOUNDARY, ISO, form
 
-from zone9.sandbox import Sandbox
+from zone9.sandbox import Sandbox, qcow2
+from zone9.sandbox.stored import Files
 from zone9.sandbox.vm.guest import spec_of
 
 
@@ -28,6 +30,21 @@ async def test_each_machine_has_the_bytes_to_itself(sandbox: Sandbox, keeper: Ap
     directory = (paths[1] or Path()).parent
     await sandbox.stop()
     assert not directory.exists()
+
+
+def test_a_file_stays_as_long_as_a_layer_lies_over_it() -> None:
+    files = Files(random.Random(1))
+    base = files.blank(3 * 2**40)
+    assert base is not None
+    first = files.layer(base, 5 * 2**40)
+    second, third = files.copy(first), files.layer(first, 5 * 2**40)
+    assert qcow2.read(first) == qcow2.Qcow2(5 * 2**40, backed=True)
+    for path in (base, first, second):
+        files.remove(path)
+    assert (base.exists(), first.exists(), second.exists()) == (True, True, False)
+    files.remove(third)
+    assert (base.exists(), first.exists(), len(files)) == (False, False, 0)
+    files.close()
 
 
 async def test_a_file_for_another_node_is_copied_there(tenant: Api) -> None:

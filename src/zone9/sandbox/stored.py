@@ -1,9 +1,11 @@
-"""The bytes behind volumes: what was uploaded or downloaded, and each disk that was imported from it.
+"""The bytes behind volumes: what was uploaded or downloaded, each disk that was imported from it, and those of guests.
 
 They lie in a temporary directory that is made at the first byte and goes with the sandbox, so that a guest can
 boot what somebody uploaded. There is a bound: a disk that is full refuses like Proxmox's /var/tmp does. Uploads
 have the names that Proxmox gives them; those whose request is refused after the body had come stay behind, as
-they do there (pve-facts 6.2, upload 5). Nothing here knows what the bytes mean.
+they do there (pve-facts 6.2, upload 5). What guests write into their disks is not counted.
+
+A clone of a template is a layer over the template's file, which stays as long as there is one.
 """
 
 import random
@@ -12,6 +14,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from zone9.sandbox import qcow2
 from zone9.sandbox.answers import PveError
 
 LIMIT = 4 * 2**30
@@ -28,6 +31,9 @@ class Files:
         self._dice = dice
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._sizes: dict[Path, int] = {}
+        # What lies under each layer, and what is to go with its last layer.
+        self._bases: dict[Path, Path] = {}
+        self._condemned: set[Path] = set()
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -67,6 +73,27 @@ class Files:
         target = self.new(source.suffix.removeprefix("."))
         self._take(target, source.stat().st_size)
         shutil.copyfile(source, target)
+        if source in self._bases:
+            self._bases[target] = self._bases[source]
+        return target
+
+    def layer(self, base: Path, size: int) -> Path:
+        """Makes a disk of `size` bytes that is as `base` until it is written to; the base must not change."""
+        target = self.new("qcow2")
+        qcow2.write_layer(target, base, size)
+        self._bases[target] = base
+        self._sizes[target] = target.stat().st_size
+        return target
+
+    def blank(self, size: int) -> Path | None:
+        """Makes an empty disk of `size` bytes, which takes no room; None where no file here can be as large."""
+        target = self.new("raw")
+        try:
+            with target.open("r+b") as file:
+                file.truncate(size)
+        except OSError:
+            self.remove(target)
+            return None
         return target
 
     def keep(self, source: Path, suffix: str) -> Path:
@@ -77,13 +104,24 @@ class Files:
         return target
 
     def remove(self, path: Path | None) -> None:
-        """Removes a file that is one of these; others are not ours to remove."""
-        if path is not None and self._sizes.pop(path, None) is not None:
-            path.unlink(missing_ok=True)
+        """Removes a file that is one of these, now or with its last layer; others are not ours to remove."""
+        if path is None or path not in self._sizes:
+            return
+        if path in self._bases.values():
+            self._condemned.add(path)
+            return
+        del self._sizes[path]
+        path.unlink(missing_ok=True)
+        base = self._bases.pop(path, None)
+        if base in self._condemned and base not in self._bases.values():
+            self._condemned.discard(base)
+            self.remove(base)
 
     def close(self) -> None:
         self.uploads.clear()
         self._sizes.clear()
+        self._bases.clear()
+        self._condemned.clear()
         if self._directory is not None:
             self._directory.cleanup()
             self._directory = None

@@ -7,14 +7,16 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from guest_kit import all_gone, eventually, fetch, gone, page, uuid_of
 from sandbox_api import Api
 
-from zone9.sandbox import Sandbox
+from zone9.sandbox import Sandbox, qcow2
 from zone9.sandbox.guests.qemu import QemuGuests
 from zone9.sandbox.guests.tiny import Tiny
+from zone9.sandbox.vm.guest import spec_of
 
 pytestmark = [pytest.mark.qemu, pytest.mark.slow]
 # The fourth has an address of the others' network, and a tag of its own.
@@ -159,3 +161,54 @@ async def test_a_disk_grows_under_a_running_guest_and_stays_so(real: Sandbox, ow
     assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/stop") == "OK"
     assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/start") == "OK"
     assert (await disks_of(real, 5001))["scsi0"] == before + 2**30
+
+
+async def note(real: Sandbox, vmid: int, write: str = "") -> str:
+    asked = f"cgi-bin/note?slot=scsi0{'&write=' if write else ''}{write}"
+    return (await page(real.guests, vmid, asked)).strip()
+
+
+async def test_a_disk_keeps_what_its_guest_wrote_and_no_other_guest_sees_it(
+    real: Sandbox, owner: Api
+) -> None:
+    await make(owner, 5001, *SERVERS[5001])
+    assert await note(real, 5001) == ""
+    assert await note(real, 5001, "written") == "written"
+    await make(owner, 5002, *SERVERS[5002])
+    assert await note(real, 5002) == ""
+    assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/stop") == "OK"
+    assert await owner.task("PUT", "/nodes/pve1/qemu/5001/resize", disk="scsi0", size="+1G") == "OK"
+    assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/start") == "OK"
+    assert await note(real, 5001) == "written"
+    config = await owner.config(5001)
+    size = int(config["scsi0"].split("size=")[1].split("G")[0].split(",")[0])
+    assert (await disks_of(real, 5001))["scsi0"] == size * 2**30
+
+
+async def test_a_clone_is_a_layer_over_its_template(real: Sandbox, owner: Api) -> None:
+    """Takes the way of a cloud image: one is prepared, becomes the template, and is cloned both ways."""
+    await make(owner, 5001, *SERVERS[5001])
+    assert await note(real, 5001, "image") == "image"
+    assert await owner.task("POST", "/nodes/pve1/qemu/5001/status/stop") == "OK"
+    assert await owner.task("POST", "/nodes/pve1/qemu/5001/template") == "OK"
+    for vmid, full in ((5002, 0), (5003, 1)):
+        clone = {"newid": vmid, "name": f"web{vmid}", "full": full}
+        assert await owner.task("POST", "/nodes/pve1/qemu/5001/clone", **clone) == "OK"
+        await owner.ok("PUT", f"/nodes/pve1/qemu/{vmid}/config", ipconfig0=f"ip=10.0.0.{vmid - 4990}/24")
+        assert await owner.task("POST", f"/nodes/pve1/qemu/{vmid}/status/start") == "OK"
+        disk = spec_of(real.world, real.vms[vmid]).disks[0]
+        assert qcow2.read(disk.path or Path()) == qcow2.Qcow2(disk.size, backed=True)
+    assert [await note(real, vmid) for vmid in (5002, 5003)] == ["image", "image"]
+    assert await note(real, 5002, "mine") == "mine"
+    assert await note(real, 5003) == "image"
+
+    assert await owner.task("POST", "/nodes/pve1/qemu/5002/status/stop") == "OK"
+    assert await owner.task("DELETE", "/nodes/pve1/qemu/5002") == "OK"
+    assert await owner.task("DELETE", "/nodes/pve1/qemu/5001") == "OK"
+    assert await owner.task("POST", "/nodes/pve1/qemu/5003/status/stop") == "OK"
+    assert await owner.task("POST", "/nodes/pve1/qemu/5003/status/start") == "OK"
+    assert await note(real, 5003) == "image"
+    assert await owner.task("POST", "/nodes/pve1/qemu/5003/status/stop") == "OK"
+    assert await owner.task("DELETE", "/nodes/pve1/qemu/5003") == "OK"
+    assert await owner.task("DELETE", "/nodes/pve1/qemu/9000") == "OK"
+    assert len(real.world.files) == 0

@@ -10,7 +10,6 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from zone9.sandbox.guests import accelerator, command, drive, missing, tiny
@@ -42,6 +41,8 @@ class _Guest:
 
 class QemuGuests:
     """Is `Guests` with processes; make it with `QemuGuests.prepare`, which builds what is not cached yet."""
+
+    needs_files = True
 
     def __init__(
         self,
@@ -108,7 +109,6 @@ class QemuGuests:
         if path:
             await asyncio.to_thread(drive.write, path, drive.texts(spec))
         chosen = await self._accelerated()
-        spec = replace(spec, disks=tuple(self._with_file(spec.vmid, disk) for disk in spec.disks))
         networks = await self._networks.join(spec.vmid, spec.nics)
         ours, theirs = socket.socketpair()
         try:
@@ -155,6 +155,8 @@ class QemuGuests:
         for nic in guest.spec.nics:
             if nic.link_down:
                 await guest.qmp.execute("set_link", {"name": f"net{nic.index}", "up": False})
+        for disk in await _grown(guest):
+            await self._resize(guest, disk.slot, disk.size)
         found = drive.first_address(guest.spec)
         if found is not None:
             nic, address = found
@@ -201,8 +203,11 @@ class QemuGuests:
     async def grow(self, vmid: int, slot: str, size: int) -> None:
         guest = self._guests.get(vmid)
         if guest is not None and any(disk.slot == slot for disk in guest.spec.disks):
-            with contextlib.suppress(QmpError):  # a size that this host's files cannot have stays a number
-                await guest.qmp.execute("block_resize", {"node-name": f"disk-{slot}", "size": size})
+            await self._resize(guest, slot, size)
+
+    async def _resize(self, guest: _Guest, slot: str, size: int) -> None:
+        with contextlib.suppress(QmpError):  # a size that this host's files cannot have stays a number
+            await guest.qmp.execute("block_resize", {"node-name": f"disk-{slot}", "size": size})
 
     # ------------------------------------------------------------------ looking
 
@@ -275,21 +280,16 @@ class QemuGuests:
     async def _leave(self, vmid: int) -> None:
         await self._networks.leave(vmid)
         self._drive_path(vmid).unlink(missing_ok=True)
-        for path in self._run.path.glob(f"disk-{vmid}-*.raw"):
-            path.unlink(missing_ok=True)
-
-    def _with_file(self, vmid: int, disk: Disk) -> Disk:
-        """Gives a disk without a file one for as long as the guest runs: empty, as large as it is to be, and sparse."""
-        if disk.path is not None:
-            return disk
-        path = self._run.path / f"disk-{vmid}-{disk.slot}.raw"
-        try:
-            with path.open("wb") as file:
-                file.truncate(disk.size)
-        except OSError:  # larger than a file can be here: it stays a device that reads as zeros
-            path.unlink(missing_ok=True)
-            return disk
-        return replace(disk, path=path)
 
     def _drive_path(self, vmid: int) -> Path:
         return self._run.path / f"cidata-{vmid}.iso"
+
+
+async def _grown(guest: _Guest) -> list[Disk]:
+    """Answers the disks that grew while the guest was off: their files are still as small as they were."""
+    disks = [disk for disk in guest.spec.disks if disk.path is not None]
+    if not disks:
+        return []
+    nodes = await guest.qmp.execute("query-named-block-nodes", {"flat": True})
+    sizes = {node["node-name"]: node["image"]["virtual-size"] for node in nodes}
+    return [disk for disk in disks if sizes[f"disk-{disk.slot}"] < disk.size]

@@ -20,6 +20,8 @@ def _nobody(vmid: int) -> None:
 class RowGuests:
     """Is `Guests` by note only: starts at once, obeys its power button unless the spec ignores it."""
 
+    needs_files = False
+
     def __init__(self, on_exit: Callable[[int], None] = _nobody) -> None:
         self.on_exit = on_exit
         self._rows: dict[int, GuestSpec] = {}

@@ -46,7 +46,7 @@ class Nic:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Is a disk; without a `path` it is only a number. `size` is in bytes, `base` names its template."""
+    """Is a disk; without a `path` it reads as zeros and keeps nothing. `size` is in bytes, `base` names its template."""
 
     slot: str
     size: int
@@ -94,8 +94,10 @@ class Guests(Protocol):
     other verbs on a guest that does not run do nothing (`shutdown` answers True: it is off). `on_exit` is
     called with the VMID when a guest ended without `stop`, `shutdown` or `close` having asked for it: it
     powered itself off, or its process died. It may be set at any time and is called on the event loop.
+    `needs_files` tells whether a disk must be a file to keep what its guest writes.
     """
 
+    needs_files: bool
     on_exit: Callable[[int], None]
 
     async def start(self, spec: GuestSpec) -> None: ...

@@ -92,7 +92,7 @@ def initrd(modules: Path, busybox: bytes) -> bytes:
         archive.link(f"bin/{applet}", "busybox")
     for script in ("dhcp", "network.awk"):
         archive.file(f"bin/{script}", (ROOT / script).read_bytes(), executable=True)
-    for name in ("disks", "fetch"):
+    for name in ("disks", "fetch", "note"):
         archive.file(f"www/cgi-bin/{name}", (ROOT / name).read_bytes(), executable=True)
     archive.file("init", (ROOT / "init").read_bytes(), executable=True)
     wanted = with_dependencies(modules)

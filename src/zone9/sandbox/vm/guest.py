@@ -2,9 +2,10 @@
 
 import base64
 import binascii
+from pathlib import Path
 
 from zone9.sandbox.guests.seam import CloudInit, Disk, GuestSpec, Nic, Smbios
-from zone9.sandbox.state import Vm
+from zone9.sandbox.state import Vm, Volume
 from zone9.sandbox.vm import cloudinit
 from zone9.sandbox.vm import values as text
 from zone9.sandbox.vm.config import IPCONFIG_KEY
@@ -65,8 +66,18 @@ def _disks(world: World, vm: Vm) -> list[Disk]:
         volid = text.parse_drive(line)["file"]
         volume = world.cluster.volume(vm.node, volid)
         if volume is not None:
-            found.append(Disk(slot=key, size=volume.size, path=volume.path, base=volume.parent or ""))
+            path = _file_of(world, vm.node, volume)
+            found.append(Disk(slot=key, size=volume.size, path=path, base=volume.parent or ""))
     return found
+
+
+def _file_of(world: World, node: str, volume: Volume) -> Path | None:
+    """Gives a volume its file when a guest first needs it: a layer over its template's, else an empty one."""
+    if volume.path is None and world.guests.needs_files:
+        parent = world.cluster.volume(node, volume.parent) if volume.parent else None
+        base = None if parent is None else _file_of(world, node, parent)
+        volume.path = world.files.blank(volume.size) if base is None else world.files.layer(base, volume.size)
+    return volume.path
 
 
 def _cloudinit(vm: Vm) -> CloudInit:
