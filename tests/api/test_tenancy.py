@@ -208,3 +208,47 @@ async def test_when_the_database_is_away_the_answer_is_503_and_retryable(api: Ap
     assert (answer.json()["code"], answer.json()["retryable"]) == ("database_unreachable", True)
     assert answer.headers["retry-after"] == "2"
     assert "nosuch" not in answer.text
+
+
+async def test_percentiles_are_of_what_was_read_back_and_by_region(api: Api) -> None:
+    await api.client.post("/v1/servers", json={"name": "web1", "spec": SERVER})
+    [waiting] = (await api.client.get("/v1/convergence")).json()["under_way"]
+    assert (waiting["kind"], waiting["region_name"], waiting["count"]) == ("server", "r1", 1)
+    await api.world.settle((await api.client.get("/v1/servers/web1")).json()["id"])
+    report = (await api.client.get("/v1/convergence", params={"window": 3600})).json()
+    assert report["under_way"] == []
+    by_kind = {one["kind"]: one for one in report["converged"]}
+    server = by_kind["server"]
+    assert (server["region_name"], server["count"]) == ("r1", 1)
+    assert 0 < server["p50"] == server["p99"] == server["longest"]
+    assert "plan" not in by_kind, "what exists only here does not converge"
+    metrics = (await api.client.get("/metrics")).text
+    assert 'zone9_convergence_quantile_seconds{kind="server",quantile="0.99",region="r1"}' in metrics
+    other = await api.token_of("viewer")
+    mine = (await api.client.get("/v1/convergence", headers=other)).json()["converged"]
+    assert [one["kind"] for one in mine] == ["network", "server"], "regions are nobody's"
+
+
+async def test_the_audit_is_for_owners_and_the_chain_for_administrators(api: Api) -> None:
+    made = (await api.client.post("/v1/projects", json={"name": "shop"})).json()
+    token = (await api.client.post("/v1/tokens", json={"name": "ci", "role": "member"})).json()
+    await api.client.post(f"/v1/tokens/{token['id']}/revoke")
+    newest = (await api.client.get("/v1/audit", params={"order": "newest", "page_size": 3})).json()
+    assert [(one["action"], one["kind"], one["actor"]) for one in newest["items"]] == [
+        ("revoke", "token", "token:first"),
+        ("create", "token", "token:first"),
+        ("create", "project", "token:first"),
+    ]
+    assert token["token"] not in str(newest)
+    whole = (await api.client.get("/v1/audit", params={"page_size": 1000})).json()["items"]
+    head = (await api.client.get("/v1/audit/head")).json()
+    assert (head["seq"], head["hash"]) == (len(whole), whole[-1]["hash"])
+    owner = await api.token_of("owner", project=made["id"])
+    theirs = (await api.client.get("/v1/audit", headers=owner)).json()["items"]
+    assert [(one["action"], one["kind"]) for one in theirs] == [("create", "project"), ("create", "token")]
+    for path, headers, status in (
+        ("/v1/audit/head", owner, 403),
+        ("/v1/audit", await api.token_of("operator"), 403),
+        ("/v1/audit?page_token=x1", None, 400),
+    ):
+        assert (await api.client.get(path, headers=headers)).status_code == status

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from served import Served, serving
@@ -332,3 +333,26 @@ def test_events_are_followed_from_another_process(served: Served, cli: Cli) -> N
     assert cli(*CREATE, "--no-wait")[0] == 0
     seen = [next(lines) for _ in range(12)]
     assert any(line.startswith("event: job") for line in seen)
+
+
+def test_the_audit_is_computed_again_here_and_a_changed_row_is_named(
+    served: Served, cli: Cli, database_url: str
+) -> None:
+    code, head, _ = cli("audit", "head")
+    assert code == 0
+    assert cli("project", "create", "shop")[0] == 0
+    code, out, _ = cli("audit", "verify", "--head", head.strip())
+    assert (code, "entries hold" in out) == (0, True)
+    assert "project" in cli("audit", "list")[1]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("UPDATE audit SET entry = replace(entry, 'create', 'change') WHERE seq = 2")
+    code, _, err = cli("audit", "verify")
+    assert (code, "entry 2 is not what was written" in err) == (1, True)
+    assert cli("audit", "verify", "--head", "x")[0] == 2
+
+
+def test_convergence_is_shown(served: Served, cli: Cli) -> None:
+    assert cli(*CREATE)[0] == 0
+    code, out, _ = cli("convergence")
+    assert (code, "p99 s" in out, "server" in out) == (0, True, True)

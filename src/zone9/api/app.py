@@ -2,24 +2,26 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import structlog
 from fastapi import FastAPI
 
-from zone9.api import document, events, health, jobs, problems, tenancy
+from zone9.api import document, events, health, jobs, problems, record, tenancy
 from zone9.api.door import Door
 from zone9.api.resources import router
 from zone9.api.state import ApiState
 from zone9.base.errors import Problem
 from zone9.model.ports import Product
+from zone9.store import audit, idempotency
 from zone9.store import events as change_sequence
-from zone9.store import idempotency
 
 log = structlog.get_logger("zone9.api")
 
 TRIM_SECONDS = 600.0
+HEAD_SECONDS = 3600.0
 
 
 def create_app(state: ApiState) -> FastAPI:
@@ -55,7 +57,7 @@ def described(registry: Mapping[str, Product], **more: Any) -> FastAPI:
     )
     for product in registry.values():
         app.include_router(router(product))
-    for one in (jobs, events, tenancy, health):
+    for one in (jobs, events, record, tenancy, health):
         app.include_router(one.routes)
     problems.install(app)
     app.add_middleware(Door)
@@ -64,11 +66,19 @@ def described(registry: Mapping[str, Product], **more: Any) -> FastAPI:
 
 
 async def _trimming(state: ApiState) -> None:
-    """Removes events and idempotency keys whose time is over; any process may, and several do no harm."""
+    """Removes events and idempotency keys whose time is over; any process may, and several do no harm.
+
+    Once an hour the audit's head goes to the log, which is kept where the database cannot write.
+    """
+    said: float | None = None
     while True:
         try:
             await change_sequence.trim(state.database)
             await idempotency.trim(state.database)
+            if said is None or time.monotonic() - said >= HEAD_SECONDS:
+                async with state.database.begin() as connection:
+                    log.info("audit", head=str(await audit.head(connection)))
+                said = time.monotonic()
         except Problem as error:
             log.warning("trimming put off", why=error.internal)
         await asyncio.sleep(TRIM_SECONDS)

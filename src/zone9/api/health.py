@@ -82,8 +82,33 @@ class _Counted(Collector):
         for role, number in self._counts.restarts:
             restarts.add_metric([role], number)
         yield restarts
+        yield from self._percentiles()
         yield GaugeMetricFamily(
             "zone9_overdue",
             "resources that nobody has looked at for a minute after their time",
             self._counts.due,
         )
+
+    def _percentiles(self) -> Iterable[Metric]:
+        gone_by = GaugeMetricFamily(
+            "zone9_convergence_quantile_seconds",
+            "from asking to reading back over the last day, by kind and region",
+            labels=["kind", "region", "quantile"],
+        )
+        for done in self._counts.percentiles:
+            for quantile, seconds in (("0.5", done.p50), ("0.95", done.p95), ("0.99", done.p99)):
+                gone_by.add_metric([done.kind, done.region_name or "", quantile], seconds)
+        yield gone_by
+        count = GaugeMetricFamily(
+            "zone9_under_way", "versions asked for and not read back yet", labels=["kind", "region"]
+        )
+        oldest = GaugeMetricFamily(
+            "zone9_under_way_oldest_seconds",
+            "how long the oldest of them has waited",
+            labels=["kind", "region"],
+        )
+        for one in self._counts.under_way:
+            count.add_metric([one.kind, one.region_name or ""], one.count)
+            oldest.add_metric([one.kind, one.region_name or ""], one.oldest)
+        yield count
+        yield oldest

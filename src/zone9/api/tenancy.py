@@ -87,7 +87,7 @@ async def create_project(request: Request, who: Who, body: ProjectCreate, key: K
     check_name(body.name)
 
     async def do(connection: Any) -> tuple[Response, str | None]:
-        made = await projects.create(connection, body.name, body.quota)
+        made = await projects.create(connection, body.name, body.quota, actor=who.actor)
         return JSONResponse(jsonable_encoder(dict(made)), 201), None
 
     return await once(request, who, do)
@@ -121,7 +121,9 @@ async def create_token(request: Request, who: Who, body: TokenCreate, key: Key =
 
     async def do(connection: Any) -> tuple[Response, str | None]:
         project = None if body.role == "admin" else who.project
-        made, plain = await tokens.create(connection, name=body.name, role=body.role, project=project)
+        made, plain = await tokens.create(
+            connection, name=body.name, role=body.role, project=project, actor=who.actor
+        )
         return JSONResponse(jsonable_encoder({**_token(made), "token": plain}), 201), None
 
     return await once(request, who, do, secret=True)

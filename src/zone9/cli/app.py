@@ -35,6 +35,8 @@ COMMANDS = {
     "job": Later("jobs: list, show, watch, cancel", "zone9.cli.more:jobs"),
     "token": Later("API tokens", "zone9.cli.more:tokens"),
     "project": Later("projects", "zone9.cli.more:projects"),
+    "audit": Later("who asked for what: list, head, verify", "zone9.cli.audit:audit"),
+    "convergence": Later("Shows how long things took from asked to read back.", "zone9.cli.more:convergence"),
     "events": Later("Follows what changes, a line each.", "zone9.cli.more:events"),
     "apply": Later(
         "Asks for everything in a file, and waits until it was read back.", "zone9.cli.stack:apply"

@@ -62,6 +62,30 @@ def events(ctx: typer.Context) -> None:
             print(json.dumps(data, ensure_ascii=False) if session.json else _told(data), flush=True)
 
 
+def convergence(
+    ctx: typer.Context,
+    window: Annotated[int, typer.Option(help="how far to look back, in seconds")] = 86_400,
+) -> None:
+    """Shows how long things took from asked to read back, and what is under way."""
+    session: Session = ctx.obj
+    report = session.api.get("/v1/convergence", window=window)
+    if session.json:
+        output.show_json(report)
+        return
+    shares = ("p50", "p95", "p99", "longest")
+    rows = (
+        (one["kind"], one["region_name"], one["count"], *(f"{one[p]:.2f}" for p in shares))
+        for one in report["converged"]
+    )
+    output.table(("kind", "region", "versions", *(f"{p} s" for p in shares)), rows)
+    if report["under_way"]:
+        waiting = (
+            (one["kind"], one["region_name"], one["count"], f"{one['oldest']:.0f}")
+            for one in report["under_way"]
+        )
+        output.table(("under way", "region", "versions", "oldest s"), waiting)
+
+
 def _told(data: dict[str, object]) -> str:
     rest = {key: value for key, value in data.items() if key not in {"kind", "at", "resource"}}
     return f"{data['at']} {data['kind']} {data['resource'] or ''} {json.dumps(rest, ensure_ascii=False)}"

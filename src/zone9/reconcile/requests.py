@@ -9,7 +9,7 @@ from zone9.model.asking import Answer, Scope
 from zone9.model.facts import Intent
 from zone9.model.ports import Product
 from zone9.model.states import Phase
-from zone9.store import intents
+from zone9.store import audit, intents
 from zone9.store.database import Connection, Database, row, run
 from zone9.store.rows import INTENT_COLUMNS, intent_of
 from zone9.store.waking import defer_verify, emit, wake
@@ -33,8 +33,10 @@ class Requests:
         if not product.outside:
             return Answer(before.id, before.version, None)
         await intents.ask_again(connection, before.id)
-        job = "delete" if before.phase is Phase.DELETING else "apply"
-        return Answer(before.id, before.version, await self._job_for(connection, before, scope, kind=job))
+        kind_of_job = "delete" if before.phase is Phase.DELETING else "apply"
+        job = await self._job_for(connection, before, scope, kind=kind_of_job)
+        await self._note(connection, scope, "reconcile", before)
+        return Answer(before.id, before.version, job)
 
     async def verify(self, connection: Connection, scope: Scope, kind: str, ref: str) -> Answer:
         """Opens a measuring job, or returns the one that is open. It takes no lock and changes nothing."""
@@ -64,6 +66,7 @@ class Requests:
                 data={"job": job, "status": "queued"},
             )
             await defer_verify(connection, job)
+            await self._note(connection, scope, "verify", before)
             return Answer(before.id, before.version, job)
         open_one = await row(
             connection,
@@ -108,6 +111,28 @@ class Requests:
             await wake(connection, [found["resource"]])
         data: dict[str, object] = {"job": job, "status": "canceled"}
         await emit(connection, "job", project=found["project"], resource=found["resource"], data=data)
+        await audit.append(
+            connection,
+            actor=scope.actor,
+            action="cancel",
+            kind="job",
+            name=job,
+            resource=found["resource"],
+            project=found["project"],
+            intent_version=found["intent_version"],
+        )
+
+    async def _note(self, connection: Connection, scope: Scope, action: str, about: Intent) -> None:
+        await audit.append(
+            connection,
+            actor=scope.actor,
+            action=action,
+            kind=about.kind,
+            resource=about.id,
+            name=about.name,
+            project=about.project,
+            intent_version=about.version,
+        )
 
     def _product(self, kind: str, scope: Scope, *, writes: bool = True) -> Product:
         product = self.registry.get(kind)

@@ -5,9 +5,12 @@ A restart of any process loses nothing: the histogram of convergence is a questi
 
 from dataclasses import dataclass
 
+from zone9.store import convergences
+from zone9.store.convergences import Percentiles, UnderWay
 from zone9.store.database import Database, rows
 
 BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+WINDOW_SECONDS = 86_400.0  # of the percentiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Counts:
     resources: tuple[tuple[str, str, str, int], ...]
     due: int
     restarts: tuple[tuple[str, int], ...]
+    percentiles: tuple[Percentiles, ...]
+    under_way: tuple[UnderWay, ...]
 
 
 async def counts(database: Database) -> Counts:
@@ -54,6 +59,8 @@ async def counts(database: Database) -> Counts:
             GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
             """,
         )
+        done = await convergences.percentiles(connection, window_seconds=WINDOW_SECONDS, project=None)
+        under_way = await convergences.under_way(connection, project=None)
         due = await rows(
             connection,
             """
@@ -80,4 +87,6 @@ async def counts(database: Database) -> Counts:
         tuple((one["kind"], one["convergence"], one["health"], int(one["n"])) for one in resources),
         int(due[0]["n"]),
         tuple((one["role"], int(one["n"])) for one in restarts),
+        tuple(done),
+        tuple(under_way),
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 from zone9.base.errors import Refused
 from zone9.base.ids import new_id
+from zone9.store import audit
 from zone9.store.database import Connection, Row, as_json, row, rows, run
 from zone9.store.waking import emit
 
@@ -34,7 +35,7 @@ async def find(connection: Connection, ref: str) -> Row | None:
     )
 
 
-async def create(connection: Connection, name: str, quota: Mapping[str, Any]) -> Row:
+async def create(connection: Connection, name: str, quota: Mapping[str, Any], *, actor: str) -> Row:
     """Raises Refused when the name is taken."""
     made = await row(
         connection,
@@ -55,6 +56,16 @@ async def create(connection: Connection, name: str, quota: Mapping[str, Any]) ->
             name=name,
         )
     await emit(connection, "project", project=str(made["id"]), resource=None, data={"name": name})
+    await audit.append(
+        connection,
+        actor=actor,
+        action="create",
+        kind="project",
+        resource=str(made["id"]),
+        name=name,
+        project=str(made["id"]),
+        quota=dict(quota),
+    )
     return made
 
 

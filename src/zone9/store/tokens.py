@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from zone9.base.errors import Refused
 from zone9.base.ids import new_id
 from zone9.model.asking import Role, Scope
-from zone9.store import projects
+from zone9.store import audit, projects
 from zone9.store.database import Connection, Database, Row, row, rows, run
 
 PREFIX = "z9_"
@@ -36,7 +36,9 @@ def hashed(plain: str) -> bytes:
     return hashlib.sha256(plain.encode("utf-8", "surrogateescape")).digest()
 
 
-async def create(connection: Connection, *, name: str, role: Role, project: str | None) -> tuple[Row, str]:
+async def create(
+    connection: Connection, *, name: str, role: Role, project: str | None, actor: str = "system"
+) -> tuple[Row, str]:
     """Returns the row and the token itself, which nobody can read again."""
     plain = PREFIX + secrets.token_urlsafe(32)
     id_ = new_id("tok")
@@ -51,6 +53,16 @@ async def create(connection: Connection, *, name: str, role: Role, project: str 
     )
     made = await row(connection, f"SELECT {SHOWN} WHERE t.id = :id", id=id_)
     assert made is not None
+    await audit.append(
+        connection,
+        actor=actor,
+        action="create",
+        kind="token",
+        resource=id_,
+        name=name,
+        role=role,
+        project=project,
+    )
     return made, plain
 
 
@@ -116,11 +128,17 @@ async def revoke(connection: Connection, scope: Scope, token: str) -> Row:
     )
     if found is None:
         raise Refused(f"there is no token {token}", code="not_found", status=404, kind="token", ref=token)
-    await run(
-        connection,
-        "UPDATE api_tokens SET revoked_at = coalesce(revoked_at, z9_now()) WHERE id = :id",
-        id=token,
-    )
+    if found["revoked_at"] is None:
+        await run(connection, "UPDATE api_tokens SET revoked_at = z9_now() WHERE id = :id", id=token)
+        await audit.append(
+            connection,
+            actor=scope.actor,
+            action="revoke",
+            kind="token",
+            resource=token,
+            name=found["name"],
+            project=found["project"],
+        )
     revoked = await row(connection, f"SELECT {SHOWN} WHERE t.id = :id", id=token)
     assert revoked is not None
     return revoked
