@@ -72,6 +72,10 @@ class World:
         async with self.zone9.database.begin() as connection:
             await run(connection, "UPDATE z9_clock SET shift = shift + make_interval(secs => :s)", s=seconds)
 
+    async def sweep(self, region: str = "r1") -> frozenset[str]:
+        """Makes one pass over a region; returns the servers that it woke."""
+        return await self.zone9.passes.once((await self.find("region", region))["id"])
+
     async def due(self) -> list[str]:
         async with self.zone9.database.begin() as connection:
             return await claim_due(connection)
@@ -83,6 +87,14 @@ class World:
             found = await row(connection, "SELECT * FROM resources WHERE id = :id", id=resource)
             assert found is not None
             return found
+
+    async def find(self, kind: str, name: str) -> Mapping[str, Any]:
+        [found] = await self.all(
+            "SELECT * FROM resources WHERE kind = :kind AND name = :name AND phase <> 'deleted'",
+            kind=kind,
+            name=name,
+        )
+        return found
 
     async def job(self, job: str | None) -> Mapping[str, Any]:
         async with self.zone9.database.begin() as connection:

@@ -20,6 +20,11 @@ from zone9.pve.propstring import smbios_fields
 _MARKER = re.compile(r"zone9:[^:\s]+:\S+")
 _CLONING = "qmclone temporary file"
 _LOOKS = 3
+# What anybody who may see a VM may be shown: no description, no password, no key, no serial number.
+_SHOWN = re.compile(
+    r"name|cores|sockets|vcpus|cpu|cpulimit|memory|balloon|tags|boot|bios|machine|ostype|agent|onboot|protection|lock|"
+    r"template|scsihw|nameserver|searchdomain|meta|(?:net|ipconfig|scsi|virtio|sata|ide|unused|mp)\d+|efidisk0|tpmstate0"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,17 @@ class Placeholder:
     witness: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class VmFile:
+    """Is a VM's config as it runs, of one digest; `shown` are the keys that hold no secret."""
+
+    vmid: int
+    digest: str
+    uuid: str | None
+    marker: str | None
+    shown: Mapping[str, Any] = field(repr=False)
+
+
 async def read_identity(client: Client, node: str, vmid: int) -> Identity | Absent | Placeholder:
     """Reads whose VM this is, in one request, inside the slot that a permit's `confirm` holds."""
     config = await _config(client, node, vmid, slot_held=True)
@@ -122,6 +138,20 @@ async def _config(
         kind: Literal["clone", "create"] = "create" if lock == "create" else "clone"
         return Placeholder(node, vmid, kind, str(config["digest"]), client.witness)
     return config
+
+
+async def read_file(client: Client, node: str, vmid: int) -> VmFile | None:
+    """Reads a config alone, in one request; None where it is not there or still being made."""
+    config = await _config(client, node, vmid)
+    if isinstance(config, Absent | Placeholder):
+        return None
+    return VmFile(
+        vmid=vmid,
+        digest=str(config["digest"]),
+        uuid=uuid_of(config.get("smbios1")),
+        marker=marker_of(str(config.get("description", ""))),
+        shown={key: value for key, value in config.items() if _SHOWN.fullmatch(key)},
+    )
 
 
 async def read_vm(client: Client, node: str, vmid: int) -> VmReading | Absent | Placeholder:

@@ -1,13 +1,12 @@
 """What the passes and the drivers need to know of regions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from zone9.base.sealing import Sealer
 from zone9.store.database import Database, row, rows
 from zone9.store.looks import open_secret
-from zone9.store.waking import wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +36,6 @@ async def leased(database: Database, holder: str, *, seconds: float) -> list[str
             seconds=seconds,
         )
         return [str(one["name"]).removeprefix("pass:") for one in found]
-
-
-async def wake_servers(database: Database, region: str, vmids: Iterable[int]) -> list[str]:
-    """Wakes the servers of these VMIDs."""
-    async with database.begin() as connection:
-        found = await rows(
-            connection,
-            """
-            SELECT id FROM resources WHERE kind = 'server' AND phase <> 'deleted' AND resolved ->> 'region' = :region
-              AND facts ->> 'vmid' = ANY(CAST(:vmids AS text[]))
-            """,
-            region=region,
-            vmids=[str(one) for one in vmids],
-        )
-        ids = [str(one["id"]) for one in found]
-        await wake(connection, ids)
-        return ids
 
 
 async def connection_facts(
