@@ -16,6 +16,8 @@ DETAIL = {
     "bridge_missing": "Hiçbir düğümde {bridge} köprüsü yok; Proxmox'ta oluşturun.",
     "bridge_missing_on": "Şu düğümlerde {bridge} köprüsü yok: {nodes}.",
     "canary_hidden": "Kanarya VM görünmüyor.",
+    "pass_gap": "Tarama eksik kaldı: {what}",
+    "rights_changed": "Anahtarın hakları değişti; o zamandan beri başarılı bir öz sınama yok.",
     "child_wanting": "Parçası {name} sorunlu.",
     "children": "Parçaları bekleniyor: {names}.",
     "ha_asked": "HA yöneticisinden istendi, henüz yapmadı: {step}",
