@@ -19,7 +19,19 @@ def test_a_verdict_says_for_which_version_when_and_who_was_asked() -> None:
         "measured_at": "2026-01-02T03:04:05.006000+00:00",
         "witness": "pve1",
         "message": {"code": "differs", "text": "memory differs", "words": {"field": "memory"}},
-        "diffs": [{"field": "memory", "asked": 512, "read": 256, "class": "pending_restart"}],
+        "diffs": [
+            {
+                "field": "memory",
+                "asked": 512,
+                "applied": None,
+                "read": 256,
+                "class": "pending_restart",
+                "drift": False,
+                "who": None,
+                "what": None,
+                "at": None,
+            }
+        ],
     }
 
 

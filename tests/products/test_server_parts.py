@@ -6,6 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from zone9.base.errors import Later, Never, Refused
+from zone9.model.facts import Intent
+from zone9.model.states import Phase
 from zone9.products.servers import intent, settings
 from zone9.products.servers.intent import ServerSpec, problems
 from zone9.products.servers.observe import boot_disk, settings_of
@@ -47,12 +49,16 @@ def test_what_a_servers_data_depends_on_is_fixed() -> None:
     assert [one.code for one in problems(spec(), spec(restart_count=2))] == ["restart_count"]
 
 
+def asked(**change: Any) -> Intent:
+    return Intent("srv_1", "server", "p", "web1", 1, None, spec(**change), {}, {}, Phase.LIVE)
+
+
 def test_a_restart_of_what_is_off_is_refused() -> None:
     with pytest.raises(Refused, match="is off"):
-        intent.restart(spec(power="off"), {})
-    assert intent.restart(spec(), {})["restart_count"] == 1
-    assert intent.shutdown(spec(), {"timeout": 5})["stop"] == {"mode": "graceful", "timeout": 5}
-    assert intent.stop(spec(), {})["stop"]["mode"] == "hard"
+        intent.restart(asked(power="off"), {})
+    assert intent.restart(asked(), {})["restart_count"] == 1
+    assert intent.shutdown(asked(), {"timeout": 5})["stop"] == {"mode": "graceful", "timeout": 5}
+    assert intent.stop(asked(), {})["stop"]["mode"] == "hard"
 
 
 def test_a_config_is_read_into_one_form() -> None:

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from zone9.model.facts import Intent
 from zone9.model.plans import Plan
 from zone9.model.states import Phase
-from zone9.products.servers.plan import plan, wanted
+from zone9.products.servers.fields import wanted
+from zone9.products.servers.plan import plan
 from zone9.products.servers.truth import Failed, Nic, Place, ServerTruth, Settings, Unsettled
 
 UUID = "11111111-2222-4333-8444-555555555555"
 PLACE = Place(
     vmid=10_000, node="pve1", uuid=UUID, nonce="abc", template=9000, template_node="pve1", identified=True
 )
+NEW = PLACE.model_copy(update={"identified": False})
 MAC = "02:00:00:00:00:01"
 
 SPEC: dict[str, Any] = {
@@ -67,6 +69,8 @@ class Row:
 
 STOPPED = truth(status="stopped")
 ASKED_OF_HA = {"ha_managed": True, "asked_power": "start", "asked_power_seconds": 5.0}
+LOST = ServerTruth(place=PLACE, vm="absent", clone_outcome="done", absence="proven")
+LINK = {"vmid": 300, "uuid": UUID, "digest": None}
 TABLE = [
     Row("equal", LIVE, EQUAL, "nothing"),
     Row("never placed", LIVE, ServerTruth(), "place"),
@@ -75,7 +79,7 @@ TABLE = [
         Row(
             f"absent after {outcome}",
             LIVE,
-            ServerTruth(place=PLACE, vm="absent", clone_outcome=outcome),
+            ServerTruth(place=NEW, vm="absent", clone_outcome=outcome),
             "clone",
         )
         for outcome in (None, "refused", "not_sent", "not_applied")
@@ -84,15 +88,38 @@ TABLE = [
         "absent after a clone that was done",
         LIVE,
         ServerTruth(place=PLACE, vm="absent", clone_outcome="done"),
-        "refuse vm_missing",
+        "wait absence_unproven",
     ),
-    Row("absent, to be deleted", GONE, ServerTruth(place=PLACE, vm="absent", clone_outcome="done"), "gone"),
+    Row("absence proven", LIVE, LOST, "refuse vm_missing"),
+    Row("absence proven, and another was asked for", asking(recreate=10_000), LOST, "burn"),
+    Row(
+        "absence proven, another was asked for before that", asking(recreate=9_999), LOST, "refuse vm_missing"
+    ),
+    Row("absence proven, and a VM was named", asking(link=LINK), LOST, "link"),
+    Row("absence proven, to be deleted", GONE, LOST, "gone"),
+    Row(
+        "absent, to be deleted",
+        GONE,
+        ServerTruth(place=PLACE, vm="absent", clone_outcome="done"),
+        "wait absence_unproven",
+    ),
+    Row(
+        "absent after our own delete",
+        GONE,
+        ServerTruth(place=PLACE, vm="absent", clone_outcome="done", deleted_by_us=True),
+        "gone",
+    ),
+    Row("never placed, taken over", asking(link=LINK), ServerTruth(), "link"),
+    Row("taken over and lost", asking(link={**LINK, "vmid": 10_000}), LOST, "refuse vm_missing"),
+    Row("to be let go of", replace(GONE, spec={**SPEC, "forget": True}), EQUAL, "gone"),
+    Row("seen twice", LIVE, truth(twins=(300,)), "wait duplicate decision"),
+    Row("seen twice, to be deleted", GONE, truth(twins=(300,)), "wait duplicate decision"),
     Row("the clone failed", LIVE, ServerTruth(place=PLACE, vm="absent", clone_outcome="failed"), "burn"),
     Row("the clone failed and left something", LIVE, truth(clone_outcome="failed", lock="clone"), "burn"),
     Row(
         "somebody else's VM at an id that was never ours",
         LIVE,
-        ServerTruth(place=PLACE, vm="foreign", clone_outcome=None),
+        ServerTruth(place=NEW, vm="foreign", clone_outcome=None),
         "burn",
     ),
     Row(
@@ -100,6 +127,12 @@ TABLE = [
         LIVE,
         ServerTruth(place=PLACE, vm="foreign", clone_outcome="done"),
         "refuse identity_mismatch",
+    ),
+    Row(
+        "the same, and another was asked for",
+        asking(recreate=10_000),
+        ServerTruth(place=PLACE, vm="foreign", clone_outcome="done"),
+        "burn",
     ),
     Row(
         "the same, to be deleted",

@@ -273,6 +273,8 @@ async def test_a_vm_that_is_gone_is_missing_and_never_made_again_unasked(world: 
     world.sandbox.operator.forget(made["facts"]["vmid"])
     before = len(world.writes())
     await world.run(answer.resource)
+    await world.sweep()
+    await world.run(answer.resource)
     found = await world.row(answer.resource)
     assert found["health"] == "missing"
     assert world.writes()[before:] == []

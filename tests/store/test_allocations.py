@@ -127,7 +127,7 @@ async def test_an_address_is_kept_by_whoever_has_it_and_rests_from_its_release_o
     with pytest.raises(Refused):
         await take(other.resource, given)  # however long it has been held
     async with world.zone9.database.begin() as connection:
-        await allocations.release_addresses(connection, made.resource)
+        await allocations.release_addresses(connection, made.resource, left=False)
     with pytest.raises(Refused):
         await take(other.resource, given)
     await world.pass_time(allocations.REST_SECONDS + 1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from zone9.model.evidence import Evidence
 from zone9.model.states import ChangeClass, Convergence, Health, Phase
 
 
@@ -29,19 +30,42 @@ class Intent:
     owner: str | None = None
     convergence: Convergence = Convergence.PENDING
     given_up_version: int | None = None
+    health: Health = Health.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
-    """Is one field in which truth differs from intent, and what it costs to put right."""
+    """Is one field in which truth differs from intent, and what it costs to put right.
+
+    `applied` is what was read when they were last equal. `drift`: it was changed from outside, by `who` (a user of
+    Proxmox's; None: no list of Proxmox's names anybody), who did `what`, `at` by Proxmox's clock; `act` is the record.
+    `traces` are the keys and tasks of Proxmox that change the field.
+    """
 
     field: str
     asked: Any
     read: Any
     change: ChangeClass = ChangeClass.HOT
+    applied: Any = None
+    drift: bool = False
+    who: str | None = None
+    what: str | None = None
+    at: datetime | None = None
+    act: str | None = None
+    traces: frozenset[str] = frozenset()
 
     def as_json(self) -> dict[str, Any]:
-        return {"field": self.field, "asked": self.asked, "read": self.read, "class": str(self.change)}
+        return {
+            "field": self.field,
+            "asked": self.asked,
+            "applied": self.applied,
+            "read": self.read,
+            "class": str(self.change),
+            "drift": self.drift,
+            "who": self.who,
+            "what": self.what,
+            "at": None if self.at is None else self.at.isoformat(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +128,7 @@ class Recorded:
     open_writes: tuple["WriteRecord", ...]
     last: Mapping[str, "WriteRecord"]
     children: tuple[ChildState, ...] = ()
+    evidence: Evidence = field(default_factory=Evidence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What deciding produces: steps, children, or a reason to wait. A plan is made without clock, chance or I/O."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zone9.model.facts import FieldDiff, Message
@@ -50,7 +50,9 @@ class Plan:
     """Is the answer to (intent, truth). No steps, no wait: the truth equals the intent.
 
     `refusal` stops everything: the plan cannot go on for this version and says why.
-    `gone` is the end of a deletion: absence was read back.
+    `standing`: the refusal says what truth is, so it ends when truth changes, and nothing has to be asked anew.
+    `gone` is the end of a deletion: absence was read back. `left`: the machine was let go of and may still be there.
+    `compared`: truth was compared with intent field by field, and what is not in `diffs` is equal; `values` are our fields as they were read.
     `health_message` says what was found wanting though nothing can be done about it here.
     """
 
@@ -59,6 +61,14 @@ class Plan:
     wait: Wait | None = None
     refusal: Message | None = None
     diffs: tuple[FieldDiff, ...] = ()
+    standing: bool = False
     gone: bool = False
+    left: bool = False
+    compared: bool = False
+    values: Mapping[str, Any] = field(default_factory=dict)
     health: str = "ok"
     health_message: Message | None = None
+
+    def having(self, **more: Any) -> "Plan":
+        """Returns the same plan with these fields."""
+        return replace(self, **more)

@@ -6,11 +6,14 @@ step is done. The loop, the API and the command line know products through this 
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from zone9.base.errors import FieldProblem
+from zone9.model.evidence import Evidence
 from zone9.model.facts import ChildState, Intent, WriteRecord
 from zone9.model.plans import Plan, Step
+from zone9.model.states import Phase
 
 
 class Look(Protocol):
@@ -24,6 +27,12 @@ class Look(Protocol):
 
     async def taken(self, kind: str, **where: Any) -> str | None:
         """Returns the name of another live resource that resolved to these values, if there is one."""
+
+    async def guest(self, region: str, vmid: int) -> Mapping[str, Any] | None:
+        """Returns what passes know of a VM or container that is attributed to this project, or None.
+
+        `server` names the live server that has it, `twins` counts others with its uuid.
+        """
 
     async def seal(self, plain: str) -> str:
         """Seals a secret and returns its reference."""
@@ -43,8 +52,9 @@ class Action:
     """Is a one-off act or a change in the intent with a name of its own, such as `restart`."""
 
     name: str
-    change: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
+    change: Callable[[Intent, Mapping[str, Any]], Mapping[str, Any]]
     body: type[Any] | None = None
+    phase: Phase = Phase.LIVE  # DELETING: the act ends the resource's life
 
 
 class Permit(Protocol):
@@ -71,6 +81,14 @@ class Work(Protocol):
     @property
     def facts(self) -> Mapping[str, Any]:
         """What zone9 wrote down about its own work, as of the beginning of this look."""
+
+    @property
+    def at(self) -> datetime:
+        """The database's time as this look began."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """What records of passes and of earlier looks say; it never stands for a reading."""
 
     @property
     def open_writes(self) -> tuple[WriteRecord, ...]:
@@ -113,6 +131,8 @@ class Work(Protocol):
     async def place(self, *, region: str, first: int, last: int, facts: Mapping[str, Any]) -> int: ...
 
     async def burn(self, *, region: str, vmid: int, why: str) -> None: ...
+
+    async def link(self, *, region: str, vmid: int, facts: Mapping[str, Any]) -> None: ...
 
     async def burn_foreign(self, region: str, vmids: tuple[int, ...]) -> None: ...
 

@@ -72,6 +72,12 @@ class VmReading:
     def uuid(self) -> str | None:
         return uuid_of(self.config.get("smbios1"))
 
+    @property
+    def pending_uuid(self) -> str | None:
+        """The uuid that the VM will have from its next start on."""
+        change = self.pending.get("smbios1")
+        return None if change is None or change.value is None else uuid_of(str(change.value))
+
 
 @dataclass(frozen=True, slots=True)
 class Absent:
@@ -85,10 +91,12 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Is whose a VM is: its uuid, and our line of its description."""
+    """Is whose a VM is: its uuid, and our line of its description; `digest` is its file's."""
 
     uuid: str | None
     marker: str | None
+    digest: str | None = None
+    pending_uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,9 @@ async def read_identity(client: Client, node: str, vmid: int) -> Identity | Abse
     config = await _config(client, node, vmid, slot_held=True)
     if isinstance(config, Absent | Placeholder):
         return config
-    return Identity(uuid_of(config.get("smbios1")), marker_of(str(config.get("description", ""))))
+    return Identity(
+        uuid_of(config.get("smbios1")), marker_of(str(config.get("description", ""))), str(config["digest"])
+    )
 
 
 async def _config(

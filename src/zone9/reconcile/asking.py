@@ -73,6 +73,8 @@ class Asking(Requests):
         asked = validated(product, merged(before.spec, patch or {}))
         wanted = before.name if name is None else name
         check_name(wanted)
+        if wrong := product.problems(before.spec, asked):
+            raise Refused(wrong[0].message, code=wrong[0].code, fields=wrong, **wrong[0].words)
         return await self._apply(
             connection, product, before, wanted, asked, scope, cause=cause, dry_run=dry_run
         )
@@ -99,13 +101,17 @@ class Asking(Requests):
                 action=action,
             )
         before = await self._find(connection, scope, product, ref)
-        spec = product.actions[action].change(before.spec, body)
+        asked = product.actions[action]
+        spec = validated(product, asked.change(before, body))
+        if asked.phase is Phase.DELETING and before.phase is not Phase.DELETED:
+            await _refuse_used(connection, before)
+            return await self._end(connection, product, before, spec, scope, cause=action, dry_run=dry_run)
         return await self._apply(
             connection,
             product,
             before,
             before.name,
-            validated(product, spec),
+            spec,
             scope,
             cause=action,
             dry_run=dry_run,
@@ -135,29 +141,38 @@ class Asking(Requests):
                 status=409,
                 name=before.name,
             )
-        if users := await intents.users_of(connection, before.id):
-            raise Refused(
-                f"{before.name} is in use by {', '.join(users)}",
-                code="in_use",
-                status=409,
-                name=before.name,
-                users=", ".join(users),
-            )
+        await _refuse_used(connection, before)
+        return await self._end(
+            connection, product, before, before.spec, scope, cause="delete", dry_run=dry_run
+        )
+
+    # -- parts ---------------------------------------------------------------------------------------
+
+    async def _end(
+        self,
+        connection: Connection,
+        product: Product,
+        before: Intent,
+        spec: Mapping[str, Any],
+        scope: Scope,
+        *,
+        cause: str,
+        dry_run: bool,
+    ) -> Answer:
+        refuse_owned(before)
         return await self._record(
             connection,
             product,
             before,
             before,
             before.name,
-            before.spec,
+            spec,
             Resolved(before.resolved),
             scope,
-            cause="delete",
+            cause=cause,
             dry_run=dry_run,
             phase=Phase.DELETING,
         )
-
-    # -- parts ---------------------------------------------------------------------------------------
 
     async def _apply(
         self,
@@ -174,8 +189,6 @@ class Asking(Requests):
         refuse_owned(before)
         if before.phase is Phase.DELETING:
             raise Refused(f"{before.name} is being deleted", code="deleting", status=409, name=before.name)
-        if wrong := product.problems(before.spec, asked):
-            raise Refused(wrong[0].message, code=wrong[0].code, fields=wrong, **wrong[0].words)
         resolved = await self._resolve(connection, product, name, asked, before, before)
         same = same_json(before.spec, resolved.spec or asked) and same_json(before.resolved, resolved.facts)
         if same and name == before.name and not dry_run:
@@ -316,6 +329,17 @@ class Asking(Requests):
             version=before.version,
             etag=current,
             diff=diff,
+        )
+
+
+async def _refuse_used(connection: Connection, intent: Intent) -> None:
+    if users := await intents.users_of(connection, intent.id):
+        raise Refused(
+            f"{intent.name} is in use by {', '.join(users)}",
+            code="in_use",
+            status=409,
+            name=intent.name,
+            users=", ".join(users),
         )
 
 

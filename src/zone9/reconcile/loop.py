@@ -18,6 +18,7 @@ import structlog
 from zone9.base.backoff import delay as backoff
 from zone9.base.backoff import jittered
 from zone9.base.errors import Later, Never, Problem
+from zone9.model import drift
 from zone9.model.facts import Message
 from zone9.model.plans import Plan, Step
 from zone9.model.ports import Product
@@ -145,7 +146,11 @@ class Loop:
         truth = await product.observe(run.intent, work)
         document, digest = product.proof_of(truth)
         await work.flush(document, digest, at)
-        return Measured(at, truth, product.plan(run.intent, truth))
+        plan = drift.mark(run.intent, product.plan(run.intent, truth), work.evidence)
+        opened, closed = drift.opened(plan, work.evidence), drift.closed(plan, work.evidence)
+        if opened or closed:
+            await self.store.keep_drift(run, opened, closed, at)
+        return Measured(at, truth, plan)
 
     async def _read_back(self, product: Product, run: Run, work: LoopWork, done: Step) -> Measured:
         """Looks again a few times: a step that is wanted once more after its task said OK did nothing."""
@@ -172,7 +177,7 @@ class Loop:
         observed = product.as_observed(measured.truth)
         if plan.gone:
             return await self.store.conclude(
-                run, verdict, observed=observed, job_status="succeeded", delay=None, gone=True
+                run, verdict, observed=observed, job_status="succeeded", delay=None, gone=True, left=plan.left
             )
         if plan.refusal is not None:
             return await self.store.conclude(
@@ -182,7 +187,7 @@ class Loop:
                 job_status="failed",
                 error=plan.refusal,
                 delay=jittered(product.budget_seconds * 0.6),
-                given_up=True,
+                given_up=not plan.standing,
             )
         if plan.wait is not None:
             wait = plan.wait
@@ -208,6 +213,7 @@ class Loop:
             observed=observed,
             job_status="succeeded",
             delay=jittered(product.budget_seconds * 0.6),
+            values=plan.values,
         )
 
     async def _come_back(self, product: Product, run: Run, measured: Measured | None, error: Later) -> bool:

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 import structlog
 
 from zone9.base.errors import Problem
+from zone9.model import drift
+from zone9.model.evidence import Evidence
 from zone9.model.facts import Intent
+from zone9.model.plans import Plan
 from zone9.model.ports import Product
 from zone9.reconcile import verdicts
 from zone9.reconcile.loop import message_of
@@ -41,7 +44,7 @@ class Measuring:
             log.info("could not measure", job=job, resource=intent.id, why=error.internal)
             await measures.fail(self.store.database, job, message_of(error), work.reads)
             return
-        plan = product.plan(intent, truth)
+        plan = drift.mark(intent, product.plan(intent, truth), work.evidence)
         verdict = verdicts.judge(intent, plan, at, product.witness(intent))
         await measures.conclude(
             self.store.database,
@@ -50,10 +53,12 @@ class Measuring:
             verdict,
             product.as_observed(truth),
             work.reads,
-            wake=_moved(intent, bool(plan.steps)),
+            wake=_moved(intent, plan, work.evidence),
         )
 
 
-def _moved(intent: Intent, steps: bool) -> bool:
-    """Tells whether the loop has to look: the truth no longer equals what was applied."""
-    return steps and intent.given_up_version != intent.version
+def _moved(intent: Intent, plan: Plan, evidence: Evidence) -> bool:
+    """Tells whether the loop has to look: the truth no longer equals what was applied, or does so again."""
+    if drift.opened(plan, evidence) or drift.closed(plan, evidence):
+        return True
+    return bool(plan.steps) and intent.given_up_version != intent.version

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from zone9.base.errors import Later, Never, Problem
+from zone9.model.evidence import Evidence
 from zone9.model.facts import ChildState, Recorded, WriteRecord
 from zone9.model.plans import Step
 from zone9.model.ports import Permit
@@ -86,6 +87,16 @@ class LoopWork:
         """Begins a look: loads what is known of our own work; returns the database's time before the first read."""
         self._recorded = await self.store.recorded(self.run.intent.id)
         return self._recorded.at
+
+    @property
+    def at(self) -> datetime:
+        assert self._recorded is not None, "a look begins with look()"
+        return self._recorded.at
+
+    @property
+    def evidence(self) -> Evidence:
+        assert self._recorded is not None, "a look begins with look()"
+        return self._recorded.evidence
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -205,6 +216,9 @@ class LoopWork:
     async def burn(self, *, region: str, vmid: int, why: str) -> None:
         await self.store.burn(self.run.intent.id, self.run.fence, region=region, vmid=vmid, why=why)
 
+    async def link(self, *, region: str, vmid: int, facts: Mapping[str, Any]) -> None:
+        await self.store.link(self.run.intent.id, self.run.fence, region=region, vmid=vmid, facts=facts)
+
     async def burn_foreign(self, region: str, vmids: tuple[int, ...]) -> None:
         await self.store.burn_foreign(self.run.intent.id, self.run.fence, region=region, vmids=vmids)
 
@@ -240,6 +254,9 @@ class MeasuringWork(LoopWork):
 
     async def burn_foreign(self, region: str, vmids: tuple[int, ...]) -> None:
         """Burns nothing: the loop does."""
+
+    async def link(self, *, region: str, vmid: int, facts: Mapping[str, Any]) -> None:
+        raise Never("a measuring job takes nothing over", code="verify_writes_nothing")
 
     async def note(self, text: str) -> None:
         """Notes nothing: the job that wrote does."""

@@ -30,8 +30,8 @@ class Operator:
             raise no_config("?", vmid)
         return vm
 
-    async def _task(self, vm: Vm, kind: str, body: Any) -> Task:
-        task = self._world.tasks.start(vm.node, kind, str(vm.vmid), ROOT, body)
+    async def _task(self, vm: Vm, kind: str, body: Any, user: str) -> Task:
+        task = self._world.tasks.start(vm.node, kind, str(vm.vmid), user, body)
         if self._world.clock.leaps:
             await task.done.wait()
         return task
@@ -69,11 +69,11 @@ class Operator:
         else:
             vm.file.put("lock", lock)
 
-    async def start(self, vmid: int) -> Task:
+    async def start(self, vmid: int, *, user: str = ROOT) -> Task:
         vm = self._vm(vmid)
-        return await self._task(vm, "qmstart", lambda task: power.start_vm(self._world, vm, task))
+        return await self._task(vm, "qmstart", lambda task: power.start_vm(self._world, vm, task), user)
 
-    async def stop(self, vmid: int) -> Task:
+    async def stop(self, vmid: int, *, user: str = ROOT) -> Task:
         vm = self._vm(vmid)
 
         async def body(task: Task) -> None:
@@ -81,9 +81,9 @@ class Operator:
             if vm.running:
                 power.ended(self._world, vm, applied=True)
 
-        return await self._task(vm, "qmstop", body)
+        return await self._task(vm, "qmstop", body, user)
 
-    async def delete(self, vmid: int) -> Task:
+    async def delete(self, vmid: int, *, user: str = ROOT) -> Task:
         """Stops and destroys, whatever its lock or protection."""
         vm = self._vm(vmid)
 
@@ -92,15 +92,15 @@ class Operator:
             vm.running = None
             delete.destroy(self._world, vm, unreferenced=True)
 
-        return await self._task(vm, "qmdestroy", body)
+        return await self._task(vm, "qmdestroy", body, user)
 
-    async def migrate(self, vmid: int, target: str) -> Task:
+    async def migrate(self, vmid: int, target: str, *, user: str = ROOT) -> Task:
         vm = self._vm(vmid)
 
         async def body(task: Task) -> None:
             change.move(self._world, vm, target)
 
-        return await self._task(vm, "qmigrate", body)
+        return await self._task(vm, "qmigrate", body, user)
 
     def create_stranger(self, vmid: int, node: str = "", **details: Any) -> Vm:
         """Makes a VM that nobody here asked for, with its task."""

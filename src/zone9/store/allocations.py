@@ -68,6 +68,33 @@ async def burn_vmid(connection: Connection, *, region: str, vmid: int, why: str)
     )
 
 
+async def claim_vmid(connection: Connection, *, region: str, vmid: int, resource: str) -> bool:
+    """Gives a VM that is there to a resource, and burns the one it had; False when another resource has it."""
+    await run(
+        connection,
+        """
+        UPDATE vmids SET state = 'burnt', why = 'another VM was linked', at = z9_now()
+        WHERE region = :region AND resource = :resource AND state = 'held' AND vmid <> :vmid
+        """,
+        region=region,
+        resource=resource,
+        vmid=vmid,
+    )
+    taken = await run(
+        connection,
+        """
+        INSERT INTO vmids (region, vmid, resource, state, why) VALUES (:region, :vmid, :resource, 'held', 'linked')
+        ON CONFLICT (region, vmid) DO UPDATE SET state = 'held', resource = excluded.resource, why = 'linked',
+            at = z9_now()
+        WHERE vmids.state = 'burnt' OR vmids.resource = excluded.resource
+        """,
+        region=region,
+        vmid=vmid,
+        resource=resource,
+    )
+    return taken > 0
+
+
 async def take_address(
     connection: Connection, *, network: str, spec: dict[str, Any], resource: str, wanted: str | None
 ) -> str:
@@ -135,10 +162,18 @@ async def take_address(
     return address
 
 
-async def release_addresses(connection: Connection, resource: str) -> None:
-    """Lets a deleted resource's addresses rest; called only after its absence was read back."""
+async def release_addresses(connection: Connection, resource: str, *, left: bool) -> None:
+    """Lets a deleted resource's addresses rest; called only after its absence was read back.
+
+    `left`: its machine was let go of and may still use them, so nobody else gets them.
+    """
     await run(
         connection,
-        "UPDATE addresses SET state = 'resting', resource = NULL, at = z9_now() WHERE resource = :resource",
+        """
+        UPDATE addresses SET state = CASE WHEN :left THEN 'reserved' ELSE 'resting' END,
+            why = CASE WHEN :left THEN 'in use by a VM that was let go of' ELSE why END, resource = NULL, at = z9_now()
+        WHERE resource = :resource
+        """,
         resource=resource,
+        left=left,
     )

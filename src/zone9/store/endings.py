@@ -7,15 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from zone9.model.facts import Intent, Message, Verdict
-from zone9.store import allocations
+from zone9.model.states import Convergence
+from zone9.store import allocations, drifts
 from zone9.store.database import Connection, as_json, row, run
 from zone9.store.waking import emit
 
 
 async def store_verdict(
-    connection: Connection, intent: Intent, verdict: Verdict, observed: Mapping[str, Any] | None
+    connection: Connection,
+    intent: Intent,
+    verdict: Verdict,
+    observed: Mapping[str, Any] | None,
+    values: Mapping[str, Any] | None = None,
 ) -> bool:
     """Writes a verdict unless a younger one is there; says whether it did."""
+    applied = verdict.convergence is Convergence.APPLIED
     stored = await row(
         connection,
         """
@@ -27,7 +33,9 @@ async def store_verdict(
             observed_at = CASE WHEN CAST(:observed AS jsonb) IS NULL THEN observed_at ELSE :measured_at END,
             applied_version = CASE WHEN :applied THEN :version ELSE applied_version END,
             applied_at = CASE WHEN :applied AND applied_version IS DISTINCT FROM :version THEN z9_now()
-                              ELSE applied_at END
+                              ELSE applied_at END,
+            applied = coalesce(CAST(:fields AS jsonb), applied),
+            applied_read_at = CASE WHEN CAST(:fields AS jsonb) IS NULL THEN applied_read_at ELSE :measured_at END
         WHERE id = :id AND intent_version = :version
           AND (measured_at IS NULL OR (observed_intent_version, measured_at) <= (:version, :measured_at))
         RETURNING (SELECT r.convergence || r.health FROM resources r WHERE r.id = :id) AS was, applied_at, changed_at
@@ -41,7 +49,8 @@ async def store_verdict(
         measured_at=verdict.measured_at,
         witness=verdict.witness,
         observed=None if observed is None else as_json(dict(observed)),
-        applied=str(verdict.convergence) == "applied",
+        applied=applied,
+        fields=as_json(dict(values)) if applied and values else None,
     )
     if stored is None:
         return False
@@ -51,8 +60,11 @@ async def store_verdict(
     return True
 
 
-async def bury(connection: Connection, intent: Intent) -> None:
-    """Ends a resource whose absence was read back: its VMID is burnt, its addresses rest."""
+async def bury(connection: Connection, intent: Intent, *, left: bool = False) -> None:
+    """Ends a resource whose absence was read back: its VMID is burnt, its addresses rest.
+
+    `left`: nothing was read; it was let go of, its machine is nobody's, and its addresses stay out of use.
+    """
     await run(
         connection,
         """
@@ -68,7 +80,8 @@ async def bury(connection: Connection, intent: Intent) -> None:
         id=intent.id,
     )
     await run(connection, "DELETE FROM leases WHERE holder = :id", id=intent.id)
-    await allocations.release_addresses(connection, intent.id)
+    await allocations.release_addresses(connection, intent.id, left=left)
+    await drifts.end(connection, intent.id)
     await emit(connection, "deleted", project=intent.project, resource=intent.id, data={})
 
 

@@ -12,6 +12,7 @@ from zone9.base.ids import new_id
 from zone9.model.facts import Intent
 from zone9.model.ports import Resolved
 from zone9.model.states import Phase
+from zone9.store import drifts
 from zone9.store.database import Connection, as_json, row, rows, run
 from zone9.store.rows import INTENT_COLUMNS, intent_of
 from zone9.store.waking import emit, wake
@@ -187,7 +188,8 @@ async def open_job_of(connection: Connection, resource: str, version: int) -> st
 
 
 async def ask_again(connection: Connection, resource: str) -> None:
-    """Lets a version that was given up be tried again."""
+    """Lets a version that was given up be tried again, and a field that oscillated be set back again."""
+    await drifts.count_anew(connection, resource)
     await run(
         connection,
         """

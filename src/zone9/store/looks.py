@@ -73,6 +73,25 @@ class Looks:
         )
         return None if found is None else str(found["name"])
 
+    async def guest(self, region: str, vmid: int) -> Mapping[str, Any] | None:
+        found = await row(
+            self._connection,
+            """
+            SELECT g.type, g.name, g.node, g.status, g.template, g.project, g.uuid, g.digest, g.config,
+                   g.missing_since,
+                   (SELECT count(*) FROM guests t WHERE t.region = g.region AND t.uuid = g.uuid AND t.vmid <> g.vmid
+                      AND t.missing_since IS NULL) AS twins,
+                   (SELECT s.name FROM resources s WHERE s.kind = 'server' AND s.phase <> 'deleted' AND s.id <> :me
+                      AND s.resolved ->> 'region' = g.region AND s.facts ->> 'vmid' = g.vmid::text LIMIT 1) AS server
+            FROM guests g WHERE g.region = :region AND g.vmid = :vmid AND g.project = :project FOR SHARE OF g
+            """,
+            me=self._resource,
+            project=self._project,
+            region=region,
+            vmid=vmid,
+        )
+        return None if found is None else dict(found)
+
     async def seal(self, plain: str) -> str:
         assert self._sealer is not None, "this composition has no sealing key"
         ref = new_id("sec")

@@ -3,12 +3,12 @@
 from typing import Any
 
 from zone9.model.facts import Intent, WriteRecord
-from zone9.model.states import Convergence, Phase
+from zone9.model.states import Convergence, Health, Phase
 from zone9.store.database import Row
 
 INTENT_COLUMNS = (
     "id, kind, project, name, intent_version, applied_version, spec, resolved, facts, phase, owner, convergence, "
-    "given_up_version"
+    "given_up_version, health"
 )
 
 
@@ -28,6 +28,7 @@ def intent_of(row: Row) -> Intent:
         owner=row["owner"],
         convergence=Convergence(row["convergence"]),
         given_up_version=row["given_up_version"],
+        health=Health(row["health"]),
     )
 
 

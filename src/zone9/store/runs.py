@@ -4,16 +4,16 @@ The single writer of truth and verdicts. Each method is one transaction; every o
 run's fence first, so that a run that was taken over while it slept changes nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from zone9.base.errors import Later
-from zone9.model.facts import Intent, Message, Verdict
+from zone9.base.errors import Later, Never
+from zone9.model.facts import FieldDiff, Intent, Message, Verdict
 from zone9.model.ports import Resolved
-from zone9.model.states import Phase
-from zone9.store import allocations
+from zone9.model.states import Convergence, Phase
+from zone9.store import allocations, drifts
 from zone9.store.database import Connection, Database, Row, as_json, row, rows, run
 from zone9.store.endings import bury, end_job, store_verdict
 from zone9.store.intents import load_for_change, needs_of, open_job, record_version, supersede
@@ -141,13 +141,36 @@ class RunStore(Writes):
             await run(
                 connection,
                 """
-                UPDATE resources SET facts = (facts - ARRAY['vmid', 'node', 'uuid', 'nonce', 'identified'])
+                UPDATE resources SET facts = (facts - ARRAY['vmid', 'node', 'uuid', 'nonce', 'identified', 'absent_at',
+                                                            'link_digest', 'tags_ours'])
                     || jsonb_build_object('burnt', coalesce(facts -> 'burnt', '[]'::jsonb) || to_jsonb(CAST(:vmid AS int)))
                 WHERE id = :id AND facts ->> 'vmid' = CAST(CAST(:vmid AS int) AS text)
                 """,
                 id=resource,
                 vmid=vmid,
             )
+
+    async def link(
+        self, resource: str, fence: int, *, region: str, vmid: int, facts: Mapping[str, Any]
+    ) -> None:
+        """Writes down that a VM is this resource's; one that it had before is given up for good.
+
+        Raises Never when another resource has it.
+        """
+        async with self.database.begin() as connection:
+            await self.hold(connection, resource, fence)
+            if not await allocations.claim_vmid(connection, region=region, vmid=vmid, resource=resource):
+                raise Never(f"VM {vmid} belongs to another server", code="link_taken", vmid=vmid)
+            fresh = {"absent_at": None, "tags_ours": [], **facts, "vmid": vmid}
+            await merge_facts(connection, resource, fresh)
+
+    async def keep_drift(
+        self, run_: Run, opened: Sequence[FieldDiff], closed: Sequence[str], at: datetime
+    ) -> None:
+        """Writes down what a look found of drift."""
+        async with self.database.begin() as connection:
+            await self.hold(connection, run_.intent.id, run_.fence)
+            await drifts.keep(connection, run_.intent, opened, closed, at)
 
     async def burn_foreign(self, resource: str, fence: int, *, region: str, vmids: tuple[int, ...]) -> None:
         """Burns ids of the range that are in use already and that zone9 never took."""
@@ -219,19 +242,22 @@ class RunStore(Writes):
         given_up: bool = False,
         waiting_for: str | None = None,
         gone: bool = False,
+        left: bool = False,
+        values: Mapping[str, Any] | None = None,
     ) -> bool:
         """Ends a run, all in one transaction; False when a wake-up came meanwhile, and nothing was written.
 
         A verdict replaces only one with an older (intent version, time of measurement), so that a slow green
         never lands on a fast red. No verdict: nothing could be measured, so the old one stands (and ages), and
         only `error` is shown beside it. `delay` is in seconds of the database's clock; None: nothing is due.
+        `values` are the fields as they were read, kept when the verdict is that they are as asked.
         """
         async with self.database.begin() as connection:
             held = await self.hold(connection, run_.intent.id, run_.fence)
             if held["wake_seq"] != run_.wake_seq or held["intent_version"] != run_.intent.version:
                 return False
             if verdict is not None:
-                await store_verdict(connection, run_.intent, verdict, observed)
+                await store_verdict(connection, run_.intent, verdict, observed, values)
             elif error is not None:
                 await run(
                     connection,
@@ -243,7 +269,8 @@ class RunStore(Writes):
                 connection,
                 """
                 UPDATE resources SET failures = CASE WHEN :failed THEN failures + 1 ELSE 0 END,
-                    given_up_version = CASE WHEN :given_up THEN intent_version ELSE given_up_version END,
+                    given_up_version = CASE WHEN :given_up THEN intent_version WHEN :applied THEN NULL
+                                       ELSE given_up_version END,
                     waiting_for = CAST(:waiting_for AS text),
                     next_reconcile_at = CASE WHEN CAST(:delay AS float8) IS NULL THEN NULL
                                         ELSE z9_now() + make_interval(secs => CAST(:delay AS float8)) END
@@ -252,11 +279,12 @@ class RunStore(Writes):
                 id=run_.intent.id,
                 failed=failed,
                 given_up=given_up,
+                applied=verdict is not None and verdict.convergence is Convergence.APPLIED,
                 waiting_for=waiting_for,
                 delay=delay,
             )
             if gone:
-                await bury(connection, run_.intent)
+                await bury(connection, run_.intent, left=left)
             if run_.intent.owner is not None:
                 # What its part has come to is news to a composite product.
                 await wake(connection, [run_.intent.owner])

@@ -11,6 +11,7 @@ from typing import Any
 
 from zone9.model.facts import Message
 from zone9.store.database import Connection, Database, as_json, row, rows, run
+from zone9.store.drifts import name_late
 from zone9.store.waking import emit, wake
 
 KEPT_DAYS = 30
@@ -197,7 +198,7 @@ async def _guests(connection: Connection, region: str, kept: Kept) -> None:
         INSERT INTO guests (region, vmid, type, node, status, listed, missing_since, suspect)
         SELECT :region, (facts ->> 'vmid')::int, 'qemu', coalesce(facts ->> 'node', ''), 'unknown', '{}', :at, false
         FROM resources WHERE kind = 'server' AND phase <> 'deleted' AND resolved ->> 'region' = :region
-          AND facts ->> 'identified' = 'true' AND changed_at < CAST(:at AS timestamptz) - interval '2 minutes'
+          AND facts ->> 'vmid' IS NOT NULL AND CAST(facts ->> 'absent_at' AS timestamptz) < :at
         ON CONFLICT DO NOTHING
         """,
         region=region,
@@ -220,6 +221,7 @@ async def _acts(connection: Connection, region: str, acts: Iterable[Mapping[str,
         region=region,
         acts=as_json(listed),
     )
+    await name_late(connection, region, [str(one["uid"]) for one in listed])
     await run(connection, f"DELETE FROM acts WHERE at < z9_now() - interval '{KEPT_DAYS} days'")
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from zone9.base.errors import Later
 from zone9.base.ids import new_id
+from zone9.model.evidence import Evidence
 from zone9.model.facts import ChildState, Recorded, WriteRecord
-from zone9.store import children
+from zone9.store import children, evidence
 from zone9.store.database import Connection, Database, Row, as_json, row, rows, run
 from zone9.store.rows import WRITE_COLUMNS, write_of
 from zone9.store.starting import Starting, start
@@ -182,9 +183,13 @@ class Writes:
         assert found, "a resource's row is never removed"
         first = found[0]
         parts: tuple[ChildState, ...] = ()
+        known = Evidence()
         if first["composite"]:
             async with self.database.single() as connection:
                 parts = await children.of(connection, resource)
+        if first["facts"].get("vmid") is not None:
+            async with self.database.single() as connection:
+                known = await evidence.of(connection, resource)
         records = [write_of(one) for one in found if one["id"] is not None]
         return Recorded(
             at=first["at"],
@@ -192,6 +197,7 @@ class Writes:
             open_writes=tuple(one for one in records if one.outcome is None),
             last={one.step: one for one in records if one.outcome is not None},
             children=parts,
+            evidence=known,
         )
 
     async def note(self, job: str | None, text: str) -> None:

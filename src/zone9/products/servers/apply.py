@@ -14,7 +14,9 @@ from zone9.model.facts import Intent
 from zone9.model.plans import Step
 from zone9.model.ports import Permit, Work
 from zone9.products.servers import place, settings
+from zone9.products.servers.linking import link
 from zone9.products.servers.observe import is_ours
+from zone9.products.servers.plan import RECREATED, TAKEN
 from zone9.products.servers.truth import Place, ServerTruth
 from zone9.pve import inventory, tasks, writes
 from zone9.pve.client import Client
@@ -32,6 +34,8 @@ async def apply(step: Step, intent: Intent, truth: ServerTruth, work: Work) -> N
     driver: RegionDriver = await work.driver(intent.resolved["region"], writing=True)
     if step.name == "place":
         return await _place(driver, intent, work)
+    if step.name == "link":
+        return await link(driver, intent, work)
     assert truth.place is not None
     act = _Act(driver, intent, truth, truth.place, work)
     match step.name:
@@ -87,7 +91,7 @@ async def _burn(step: Step, intent: Intent, work: Work) -> None:
     why = str(step.args["why"])
     await work.burn(region=intent.resolved["region"], vmid=int(step.args["vmid"]), why=why)
     await work.note(f"VMID {step.args['vmid']} is burnt: {why}")
-    if why != "taken by somebody else":
+    if why not in {TAKEN, RECREATED}:
         raise Later(f"the clone failed and is tried again with another VMID: {why}", code="clone_failed")
 
 
@@ -147,9 +151,7 @@ class _Act:
             )
         except Exists:
             # No record of ours was open for this id (the plan would have waited): a stranger has it.
-            await self._work.burn(
-                region=self._intent.resolved["region"], vmid=where.vmid, why="taken by somebody else"
-            )
+            await self._work.burn(region=self._intent.resolved["region"], vmid=where.vmid, why=TAKEN)
             return
         await self._stay_with(upid)
 

@@ -8,11 +8,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from zone9.base.errors import FieldProblem, Refused
+from zone9.model.facts import Intent
 
 TAG = re.compile(r"[a-z0-9_][a-z0-9_+.-]{0,39}")
 
 # Fixed for a server's life: they decide where its data lies and what its first boot wrote into it.
 FIXED = ("region", "image", "networks", "ssh_keys")
+
+# What people decide about a machine through actions of their own, each with its own condition.
+DECISIONS = ("recreate", "link", "forget")
 
 
 class ServerNetwork(BaseModel):
@@ -40,14 +44,26 @@ class Stop(BaseModel):
     timeout: int = Field(default=60, ge=1, le=3600)
 
 
+class Link(BaseModel):
+    """A VM that is there already, as it was when somebody said: this one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    vmid: int = Field(ge=100, le=999_999_999)
+    uuid: str | None = Field(default=None, description="its own, when no other VM has it")
+    digest: str | None = Field(
+        default=None, description="of its config file, where it has no uuid of its own"
+    )
+
+
 class ServerSpec(BaseModel):
     """What is asked of a server."""
 
     model_config = ConfigDict(extra="forbid")
 
     region: str = Field(min_length=1, max_length=80)
-    plan: str = Field(min_length=1, max_length=80)
-    image: str = Field(min_length=1, max_length=80)
+    plan: str | None = Field(default=None, min_length=1, max_length=80)
+    image: str | None = Field(default=None, min_length=1, max_length=80)
     ssh_keys: list[str] = Field(default_factory=list, max_length=20)
     networks: list[ServerNetwork] = Field(default_factory=list, max_length=8)
     power: Literal["on", "off"] = "on"
@@ -62,6 +78,13 @@ class ServerSpec(BaseModel):
     guest_shutdown: Literal["restart", "accept"] = Field(
         default="restart", description="what happens when the guest shuts itself down"
     )
+    link: Link | None = Field(
+        default=None, description="the VM that was taken over; set by manage and link alone"
+    )
+    recreate: int | None = Field(
+        default=None, description="the lost VM in whose place another is made; set by recreate alone"
+    )
+    forget: bool = Field(default=False, description="the VM is let go of; set by forget and release alone")
 
     @field_validator("tags")
     @classmethod
@@ -78,12 +101,25 @@ class ServerSpec(BaseModel):
             raise ValueError("a network is named twice")
         return self
 
+    @model_validator(mode="after")
+    def _made_of_something(self) -> "ServerSpec":
+        if self.link is None and (self.plan is None or self.image is None):
+            raise ValueError("a server is made from a plan and an image")
+        return self
+
 
 def problems(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
     """Returns what of a change cannot be."""
     wrong = [
         FieldProblem(f"/spec/{field}", f"{field} cannot be changed", "immutable", {"field": field})
         for field in FIXED
+        if before.get(field) != after.get(field)
+    ]
+    wrong += [
+        FieldProblem(
+            f"/spec/{field}", f"{field} has an action of its own", "by_action_only", {"field": field}
+        )
+        for field in DECISIONS
         if before.get(field) != after.get(field)
     ]
     if not before["restart_count"] <= after["restart_count"] <= before["restart_count"] + 1:
@@ -100,23 +136,21 @@ class ShutdownBody(BaseModel):
     timeout: int = Field(default=60, ge=1, le=3600)
 
 
-def start(spec: Mapping[str, Any], _body: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**spec, "power": "on"}
+def start(intent: Intent, _body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**intent.spec, "power": "on"}
 
 
-def stop(spec: Mapping[str, Any], _body: Mapping[str, Any]) -> Mapping[str, Any]:
+def stop(intent: Intent, _body: Mapping[str, Any]) -> Mapping[str, Any]:
+    spec = intent.spec
     return {**spec, "power": "off", "stop": {"mode": "hard", "timeout": spec["stop"]["timeout"]}}
 
 
-def shutdown(spec: Mapping[str, Any], body: Mapping[str, Any]) -> Mapping[str, Any]:
+def shutdown(intent: Intent, body: Mapping[str, Any]) -> Mapping[str, Any]:
     timeout = ShutdownBody.model_validate(dict(body)).timeout
-    if spec["power"] == "off":
-        # It is off or going off; only what has failed (or was asked otherwise) is asked again.
-        return {**spec, "stop": {"mode": "graceful", "timeout": timeout}}
-    return {**spec, "power": "off", "stop": {"mode": "graceful", "timeout": timeout}}
+    return {**intent.spec, "power": "off", "stop": {"mode": "graceful", "timeout": timeout}}
 
 
-def restart(spec: Mapping[str, Any], _body: Mapping[str, Any]) -> Mapping[str, Any]:
-    if spec["power"] == "off":
+def restart(intent: Intent, _body: Mapping[str, Any]) -> Mapping[str, Any]:
+    if intent.spec["power"] == "off":
         raise Refused("the server is off; start it", code="server_off", status=409)
-    return {**spec, "restart_count": spec["restart_count"] + 1}
+    return {**intent.spec, "restart_count": intent.spec["restart_count"] + 1}

@@ -5,12 +5,15 @@ looked at, so that a finished task is never judged by what was read before its e
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
 from zone9.base.together import together
+from zone9.model.evidence import Evidence
 from zone9.model.facts import Intent, WriteRecord
 from zone9.model.ports import Work
+from zone9.model.states import Phase
 from zone9.products.servers.outcomes import POWER_STEPS, Outcome, settle_open
 from zone9.products.servers.truth import Nic, Place, ServerTruth, Settings
 from zone9.pve import propstring, tasks
@@ -35,8 +38,8 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
     """Returns one look. A server that was never placed exists nowhere, and nobody has to be asked."""
     facts = work.facts
     place = place_of(facts)
-    if place is None:
-        return ServerTruth()
+    if place is None or (intent.phase is Phase.DELETING and intent.spec.get("forget")):
+        return ServerTruth(place=place)
     driver: RegionDriver = await work.driver(intent.resolved["region"])
     outcome = await settle_open(driver, work, place)
     clone_outcome = outcome.clone
@@ -60,6 +63,8 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
         booted=bool(facts.get("booted")),
         tags_ours=tuple(facts.get("tags_ours") or ()),
         foreign_task=foreign_task if seen["vm"] == "ours" else None,
+        twins=work.evidence.twins,
+        **_absence(facts, work.evidence, gone=seen["vm"] == "absent"),
         **seen,
     )
     _learn(work, place, facts, truth)
@@ -111,11 +116,34 @@ def _seen(place: Place, reading: VmReading | Absent | Placeholder, node: str) ->
 
 
 def is_ours(place: Place, reading: VmReading | Identity) -> bool:
-    """Tells our VM: by its uuid; until that is set for the first time, by the marker that the clone carried."""
+    """Tells our VM: by its uuid; until that is set for the first time, by the marker that the clone carried.
+
+    A VM that was taken over without a uuid of its own is known by its file's digest until ours is written into it,
+    and by the uuid that waits for its restart from then on.
+    """
     if reading.uuid == place.uuid:
         return True
-    marker = reading.marker or ""
-    return not place.identified and marker.endswith(f":{place.nonce}")
+    if place.identified:
+        return False
+    if place.linked:
+        return place.uuid == reading.pending_uuid or reading.digest == place.link_digest
+    return (reading.marker or "").endswith(f":{place.nonce}")
+
+
+def _absence(facts: Mapping[str, Any], evidence: Evidence, *, gone: bool) -> dict[str, Any]:
+    """Weighs an exact "does not exist": it is proof when an earlier look got it, and a good pass since lists it no more."""
+    if not gone:
+        return {}
+    first = facts.get("absent_at")
+    if first is None:
+        return {"absence": "unproven", "absence_why": "it was asked for once"}
+    if evidence.frozen:
+        return {"absence": "unproven", "absence_why": " ".join(evidence.frozen)}
+    if evidence.good_at is None or evidence.good_at <= datetime.fromisoformat(first):
+        return {"absence": "unproven", "absence_why": "no complete pass of the region has begun since"}
+    if evidence.missing_since is None:
+        return {"absence": "unproven", "absence_why": "the region still lists it"}
+    return {"absence": "proven"}
 
 
 async def _foreign_task(driver: RegionDriver, node: str, vmid: int) -> str | None:
@@ -141,6 +169,7 @@ def place_of(facts: Mapping[str, Any]) -> Place | None:
         template=facts["template"],
         template_node=facts["template_node"],
         identified=bool(facts.get("identified")),
+        link_digest=facts.get("link_digest"),
     )
 
 
@@ -239,5 +268,11 @@ def _learn(work: Work, place: Place, facts: Mapping[str, Any], truth: ServerTrut
             news["node"] = truth.node
         if truth.status == "running" and not facts.get("booted"):
             news["booted"] = True
+        if place.linked and not place.identified and truth.digest != place.link_digest:
+            news["link_digest"] = truth.digest
+    if truth.vm == "absent" and facts.get("absent_at") is None:
+        news["absent_at"] = work.at.isoformat()
+    elif truth.vm != "absent" and facts.get("absent_at") is not None:
+        news["absent_at"] = None
     if news:
         work.learn(**news)

@@ -7,6 +7,8 @@ from zone9.base.errors import FieldProblem
 from zone9.model.facts import Intent
 from zone9.model.plans import Plan, Step
 from zone9.model.ports import Action, Look, Resolved, Work
+from zone9.model.states import Phase
+from zone9.products.servers import decisions
 from zone9.products.servers import intent as asking
 from zone9.products.servers.apply import apply
 from zone9.products.servers.observe import observe
@@ -50,6 +52,10 @@ class Servers:
         "stop": Action("stop", asking.stop),
         "shutdown": Action("shutdown", asking.shutdown, asking.ShutdownBody),
         "restart": Action("restart", asking.restart),
+        "recreate": Action("recreate", decisions.recreate),
+        "link": Action("link", decisions.link, decisions.LinkBody),
+        "forget": Action("forget", decisions.forget, phase=Phase.DELETING),
+        "release": Action("release", decisions.release, phase=Phase.DELETING),
     }
 
     def problems(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[FieldProblem, ...]:

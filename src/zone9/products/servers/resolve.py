@@ -11,19 +11,18 @@ from typing import Any
 from zone9.base.errors import FieldProblem, Refused
 from zone9.model.facts import Intent
 from zone9.model.ports import Look, Resolved
+from zone9.products.servers.adopting import point_at
 
 
-async def resolve(_name: str, spec: Mapping[str, Any], before: Intent | None, look: Look) -> Resolved:
+async def resolve(name: str, spec: Mapping[str, Any], before: Intent | None, look: Look) -> Resolved:
     """Raises Refused with a pointer for whatever is not there or does not fit together."""
     region = await look.find("region", spec["region"], pointer="/spec/region")
-    plan = await look.find("plan", spec["plan"], pointer="/spec/plan")
-    image = await look.find("image", spec["image"], pointer="/spec/image")
-    if image["resolved"].get("region") != region["id"]:
-        _refuse(
-            "/spec/image", f"the image {image['name']} is not in the region {region['name']}", "other_region"
-        )
-    disk = int(plan["spec"]["disk_gib"])
-    if before is not None and disk < int(before.resolved.get("disk_gib", 0)):
+    if before is None and (spec["recreate"] is not None or spec["forget"]):
+        _refuse("/spec", "there is nothing to decide about a server that is not there yet", "by_action_only")
+    spec, vm_name = await _linked(region["id"], name, spec, before, look)
+    plan, image = await _made_of(region, spec, look)
+    disk = 0 if plan is None else int(plan["spec"]["disk_gib"])
+    if before is not None and 0 < disk < int(before.resolved.get("disk_gib", 0)):
         _refuse(
             "/spec/plan", "a disk cannot shrink; choose a plan with a disk at least as large", "disk_shrinks"
         )
@@ -46,17 +45,46 @@ async def resolve(_name: str, spec: Mapping[str, Any], before: Intent | None, lo
         "region": region["id"],
         "vmid_first": region["spec"]["vmid_first"],
         "vmid_last": region["spec"]["vmid_last"],
-        "cores": plan["spec"]["cores"],
-        "memory_mib": plan["spec"]["memory_mib"],
+        "cores": None if plan is None else plan["spec"]["cores"],
+        "memory_mib": None if plan is None else plan["spec"]["memory_mib"],
         "disk_gib": disk,
-        "templates": [image["spec"]["vmid"]],
-        "user": image["spec"]["default_user"],
+        "templates": [] if image is None else [image["spec"]["vmid"]],
+        "user": None if image is None else image["spec"]["default_user"],
         "ssh_keys": "\n".join(key["spec"]["public_key"] for key in keys),
         "networks": networks,
         "nameserver": networks[0]["nameserver"] if networks else None,
     }
-    needs = [one["id"] for one in (region, plan, image, *keys)] + [one["id"] for one in networks]
-    return Resolved(facts, tuple(needs))
+    if vm_name is not None:
+        facts["vm_name"] = vm_name
+    needs = [one["id"] for one in (region, plan, image, *keys, *networks) if one is not None]
+    return Resolved(facts, tuple(needs), spec)
+
+
+async def _linked(
+    region: str, name: str, spec: Mapping[str, Any], before: Intent | None, look: Look
+) -> tuple[Mapping[str, Any], str | None]:
+    """Returns the spec with the VM that was pointed at, and the name that it has in Proxmox, kept until another is asked."""
+    link = spec["link"]
+    if link is None:
+        return spec, None
+    if before is not None and before.spec.get("link") == link:
+        return spec, before.resolved.get("vm_name") if before.name == name else None
+    asked, vm_name = await point_at(region, spec, look)
+    return asked, vm_name if before is None else None
+
+
+async def _made_of(
+    region: Mapping[str, Any], spec: Mapping[str, Any], look: Look
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    plan = image = None
+    if spec["plan"] is not None:
+        plan = await look.find("plan", spec["plan"], pointer="/spec/plan")
+    if spec["image"] is not None:
+        image = await look.find("image", spec["image"], pointer="/spec/image")
+        if image["resolved"].get("region") != region["id"]:
+            sentence = f"the image {image['name']} is not in the region {region['name']}"
+            _refuse("/spec/image", sentence, "other_region")
+    return plan, image
 
 
 async def _attach(

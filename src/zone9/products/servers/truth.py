@@ -47,6 +47,12 @@ class Place(_Frozen):
     template: int
     template_node: str
     identified: bool = False
+    link_digest: str | None = None
+
+    @property
+    def linked(self) -> bool:
+        """Tells a VM that zone9 was told to take over: it carries no marker of ours."""
+        return not self.nonce
 
 
 class Unsettled(_Frozen):
@@ -98,3 +104,6 @@ class ServerTruth(_Frozen):
     booted: bool = False
     tags_ours: tuple[str, ...] = ()
     absent_text: str | None = None
+    absence: Literal["unproven", "proven"] | None = None
+    absence_why: str | None = None
+    twins: tuple[int, ...] = ()
