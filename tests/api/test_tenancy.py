@@ -70,7 +70,15 @@ async def test_what_a_role_may(api: Api, role: str) -> None:
 
     rank = ["viewer", "member", "operator", "owner"].index(role)
     server = f"/v1/servers/{made['resource']['id']}"
-    for path in (server, f"{server}/history", f"{server}/proofs", "/v1/jobs", "/v1/regions/r1", "/v1/plans"):
+    for path in (
+        server,
+        f"{server}/history",
+        f"{server}/drifts",
+        f"{server}/proofs",
+        "/v1/jobs",
+        "/v1/regions/r1",
+        "/v1/plans",
+    ):
         assert await status("GET", path) == 200
     assert (await status("POST", f"{server}/verify") == 202) == (rank >= 1)
     assert (await status("PATCH", server, {"spec": {"tags": ["x"]}}) == 202) == (rank >= 2)
@@ -101,6 +109,7 @@ async def test_another_projects_things_do_not_exist(api: Api) -> None:
     for method, path in (
         ("GET", f"/v1/servers/{server}"),
         ("GET", f"/v1/servers/{server}/history"),
+        ("GET", f"/v1/servers/{server}/drifts"),
         ("GET", f"/v1/servers/{server}/proofs"),
         ("POST", f"/v1/servers/{server}/verify"),
         ("POST", f"/v1/servers/{server}/restart"),
@@ -172,6 +181,26 @@ async def test_history_and_proofs_tell_what_was_asked_and_read_back(api: Api) ->
     proofs = (await api.client.get("/v1/servers/web1/proofs?page_size=1000")).json()["items"]
     assert proofs
     assert all(one["read_back"] and one["intent_version"] == 1 for one in proofs)
+
+
+async def test_drift_is_listed_with_who_did_it_and_how_it_ended(api: Api) -> None:
+    made = (await api.client.post("/v1/servers", json={"name": "web1", "spec": SERVER})).json()["resource"]
+    await api.world.settle(made["id"])
+    [vmid] = api.world.sandbox.vms.keys() - {9000}
+    for number in range(2):
+        api.world.sandbox.operator.set(vmid, name=f"renamed{number}", user="ayse@pve")
+        await api.world.sweep()
+        await api.world.settle(made["id"])
+    first = (await api.client.get("/v1/servers/web1/drifts?page_size=1")).json()
+    [newest] = first["items"]
+    told = {key: newest[key] for key in ("field", "asked", "read", "who", "ending")}
+    assert told == {
+        "field": "name", "asked": "web1", "read": "renamed1", "who": "ayse@pve", "ending": "set_back",
+    }  # fmt: skip
+    rest = (await api.client.get(f"/v1/servers/web1/drifts?page_token={first['next_page_token']}")).json()
+    assert [one["read"] for one in rest["items"]] == ["renamed0"]
+    bad = await api.client.get("/v1/servers/web1/drifts?page_token=x")
+    assert (bad.status_code, bad.json()["code"]) == (400, "bad_page_token")
 
 
 async def test_health_readiness_and_metrics_need_no_token_and_tell_no_secret(

@@ -1,5 +1,6 @@
 """The routes of one product, made from the registry: a new product appears by registration alone."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -13,6 +14,7 @@ from zone9.base.errors import Refused
 from zone9.model.asking import Answer, Scope
 from zone9.model.ports import Product
 from zone9.store import queries
+from zone9.store.drifts import listed
 
 Who = Annotated[Scope, Depends(scope_of)]
 DryRun = Annotated[bool, Query(description="answers the plan, changes nothing")]
@@ -216,18 +218,21 @@ def _add_records(routes: APIRouter, product: Product) -> None:
     async def history(
         request: Request, who: Who, ref: str, page_size: PageSize = 50, page_token: PageToken = None
     ) -> Any:
-        known_parameters(request, "page_size", "page_token")
-        size, after = page(request)
-        below = None
-        if after is not None:
-            if not after.isdecimal() or len(after) > 18:
-                raise Refused("page_token is not one of ours", code="bad_page_token", status=400)
-            below = int(after)
+        size, below = _numbered(request)
         row = await _row(request, who, product, ref, deleted=True)
         async with state_of(request).database.begin() as connection:
             found = await queries.history(connection, row["id"], below=below, limit=size + 1)
-        more = str(found[size - 1]["version"]) if len(found) > size else None
-        return {"items": [dict(one) for one in found[:size]], "next_page_token": more, "page_size": size}
+        return _page_of(found, size, "version")
+
+    @routes.get("/{ref}/drifts", response_model=Rows, operation_id=f"drifts_of_{kind}")
+    async def drifts(
+        request: Request, who: Who, ref: str, page_size: PageSize = 50, page_token: PageToken = None
+    ) -> Any:
+        size, before = _numbered(request)
+        row = await _row(request, who, product, ref, deleted=True)
+        async with state_of(request).database.begin() as connection:
+            found = await listed(connection, row["id"], before=before, limit=size + 1)
+        return _page_of(found, size, "id")
 
     @routes.get("/{ref}/proofs", response_model=Rows, operation_id=f"proofs_of_{kind}")
     async def proofs(
@@ -238,8 +243,21 @@ def _add_records(routes: APIRouter, product: Product) -> None:
         row = await _row(request, who, product, ref, deleted=True)
         async with state_of(request).database.begin() as connection:
             found = await queries.proofs(connection, row["id"], below=after, limit=size + 1)
-        more = found[size - 1]["id"] if len(found) > size else None
-        return {"items": [dict(one) for one in found[:size]], "next_page_token": more, "page_size": size}
+        return _page_of(found, size, "id")
+
+
+def _numbered(request: Request) -> tuple[int, int | None]:
+    """Returns the size of a page and the number that its rows are below."""
+    known_parameters(request, "page_size", "page_token")
+    size, after = page(request)
+    if after is not None and (not after.isdecimal() or len(after) > 18):
+        raise Refused("page_token is not one of ours", code="bad_page_token", status=400)
+    return size, None if after is None else int(after)
+
+
+def _page_of(found: Sequence[Mapping[str, Any]], size: int, key: str) -> dict[str, Any]:
+    more = str(found[size - 1][key]) if len(found) > size else None
+    return {"items": [dict(one) for one in found[:size]], "next_page_token": more, "page_size": size}
 
 
 def _any(body: Any) -> Any:

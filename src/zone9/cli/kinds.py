@@ -74,6 +74,28 @@ def commands(product: Product) -> typer.Typer:
             lines = ((one["version"], one["actor"], one["cause"], one["at"]) for one in items)
             output.table(("version", "actor", "cause", "at"), lines)
 
+    @app.command()
+    def drifts(ctx: typer.Context, name: Name) -> None:
+        """Lists what was changed outside zone9, by whom, and how it ended; newest first."""
+        session: Session = ctx.obj
+        items = list(session.api.all(f"{path}/{name}/drifts"))
+        if session.json:
+            output.show_json(items)
+        else:
+            lines = (
+                (
+                    one["field"],
+                    one["asked"],
+                    one["read"],
+                    one["who"],
+                    one["what"],
+                    one["noticed_at"],
+                    one["ending"],
+                )
+                for one in items
+            )
+            output.table(("field", "asked", "read", "who", "what", "noticed", "ended"), lines)
+
     for action in product.actions.values():
         _add_action(app, path, action.name, action.body)
     if product.outside:

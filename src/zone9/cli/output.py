@@ -72,10 +72,21 @@ def resource(one: dict[str, Any]) -> None:
     observed = one["observed"] or {}
     lines += [(f"read.{key}", json.dumps(value, ensure_ascii=False)) for key, value in observed.items()]
     lines += [
-        (f"differs.{diff['field']}", f"{diff['asked']!r} asked, {diff['read']!r} read ({diff['class']})")
+        (f"differs.{diff['field']}", f"{diff['asked']!r} asked, {diff['read']!r} read ({_why(diff)})")
         for diff in verdict["diffs"]
     ]
     table(("", ""), lines)
+
+
+def _why(diff: dict[str, Any]) -> str:
+    """Returns what it takes to put a difference right and, for drift, who made it."""
+    if not diff.get("drift"):
+        return str(diff["class"])
+    return (
+        f"{diff['class']}, changed by {diff['who']}"
+        if diff["who"]
+        else f"{diff['class']}, changed by somebody"
+    )
 
 
 def follow(api: Api, job_id: str, *, quiet: bool, wait_for_people: bool = False) -> dict[str, Any]:
