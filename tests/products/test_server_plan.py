@@ -69,7 +69,7 @@ class Row:
 
 STOPPED = truth(status="stopped")
 ASKED_OF_HA = {"ha_managed": True, "asked_power": "start", "asked_power_seconds": 5.0}
-LOST = ServerTruth(place=PLACE, vm="absent", clone_outcome="done", absence="proven")
+LOST = ServerTruth(place=PLACE, vm="absent", clone_outcome="done", absence="proven", lost_at="t2")
 LINK = {"vmid": 300, "uuid": UUID, "digest": None}
 TABLE = [
     Row("equal", LIVE, EQUAL, "nothing"),
@@ -91,11 +91,16 @@ TABLE = [
         "wait absence_unproven",
     ),
     Row("absence proven", LIVE, LOST, "refuse vm_missing"),
-    Row("absence proven, and another was asked for", asking(recreate=10_000), LOST, "burn"),
+    Row("absence proven, and another was asked for", asking(recreate=10_000, loss="t2"), LOST, "burn"),
+    Row("lost again after that decision", asking(recreate=10_000, loss="t1"), LOST, "refuse vm_missing"),
+    Row("lost again after another VM was named", asking(link=LINK, loss="t1"), LOST, "refuse vm_missing"),
     Row(
-        "absence proven, another was asked for before that", asking(recreate=9_999), LOST, "refuse vm_missing"
+        "absence proven, another was asked for before that",
+        asking(recreate=9_999, loss="t2"),
+        LOST,
+        "refuse vm_missing",
     ),
-    Row("absence proven, and a VM was named", asking(link=LINK), LOST, "link"),
+    Row("absence proven, and a VM was named", asking(link=LINK, loss="t2"), LOST, "link"),
     Row("absence proven, to be deleted", GONE, LOST, "gone"),
     Row(
         "absent, to be deleted",
@@ -130,8 +135,8 @@ TABLE = [
     ),
     Row(
         "the same, and another was asked for",
-        asking(recreate=10_000),
-        ServerTruth(place=PLACE, vm="foreign", clone_outcome="done"),
+        asking(recreate=10_000, loss="t2"),
+        ServerTruth(place=PLACE, vm="foreign", clone_outcome="done", lost_at="t2"),
         "burn",
     ),
     Row(

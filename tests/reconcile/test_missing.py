@@ -162,6 +162,32 @@ async def test_a_restored_vm_is_linked_on_request(world: World) -> None:
     assert burnt["state"] == "burnt"
 
 
+async def test_a_decision_does_not_outlive_the_loss_that_it_is_about(world: World) -> None:
+    server, vmid = await made(world)
+    kept = world.sandbox.vms[vmid]
+    world.sandbox.operator.forget(vmid)
+    assert (await world.settle(server))["health"] == "missing"
+    await world.act(server, "recreate")
+    world.sandbox.vms[vmid] = kept
+    world.sandbox.world.cluster.version += 1
+    assert (await world.settle(server))["convergence"] == "applied", "it came back before that was done"
+    world.sandbox.operator.forget(vmid)
+    await world.change("server", "web1", patch={"tags": ["later"]})
+    assert (await world.settle(server))["health"] == "missing"
+    assert world.sandbox.vms.keys() == {9000}, "nothing was made in its place"
+
+
+async def test_a_failure_is_no_loss(world: World) -> None:
+    server, _vmid = await made(world)
+    world.sandbox.faults.add("bad_parameter", "PUT", "*/config")
+    await world.change("server", "web1", patch={"tags": ["a"]})
+    assert (await world.settle(server))["convergence"] == "failed"
+    for action in ("recreate", "forget"):
+        with pytest.raises(Refused) as refused:
+            await world.act(server, action)
+        assert refused.value.code == "not_missing"
+
+
 @pytest.mark.parametrize("action", ["recreate", "forget"])
 async def test_nothing_is_decided_about_a_vm_that_is_there(world: World, action: str) -> None:
     server, _vmid = await made(world)
@@ -170,7 +196,9 @@ async def test_nothing_is_decided_about_a_vm_that_is_there(world: World, action:
     assert refused.value.code == "not_missing"
 
 
-@pytest.mark.parametrize("field", [{"recreate": 10_000}, {"forget": True}, {"link": {"vmid": 300}}])
+@pytest.mark.parametrize(
+    "field", [{"recreate": 10_000}, {"forget": True}, {"link": {"vmid": 300}}, {"loss": "t"}]
+)
 async def test_decisions_are_no_fields_that_can_be_patched(world: World, field: dict[str, Any]) -> None:
     await made(world)
     with pytest.raises(Refused) as refused:

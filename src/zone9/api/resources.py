@@ -1,6 +1,6 @@
 """The routes of one product, made from the registry: a new product appears by registration alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -13,9 +13,9 @@ from zone9.api.state import known_parameters, need, page, scope_of, state_of
 from zone9.base.errors import Refused
 from zone9.model.asking import Answer, Scope
 from zone9.model.ports import Product
-from zone9.store import queries
-from zone9.store.drifts import listed
+from zone9.store import drifts, queries
 
+Reader = Callable[..., Awaitable[Sequence[Mapping[str, Any]]]]
 Who = Annotated[Scope, Depends(scope_of)]
 DryRun = Annotated[bool, Query(description="answers the plan, changes nothing")]
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="the ETag that the change is based on")]
@@ -214,50 +214,44 @@ def _add_requests(routes: APIRouter, product: Product) -> None:
 def _add_records(routes: APIRouter, product: Product) -> None:
     kind = product.kind
 
-    @routes.get("/{ref}/history", response_model=Rows, operation_id=f"history_of_{kind}")
-    async def history(
-        request: Request, who: Who, ref: str, page_size: PageSize = 50, page_token: PageToken = None
-    ) -> Any:
-        size, below = _numbered(request)
-        row = await _row(request, who, product, ref, deleted=True)
-        async with state_of(request).database.begin() as connection:
-            found = await queries.history(connection, row["id"], below=below, limit=size + 1)
-        return _page_of(found, size, "version")
+    records: tuple[tuple[str, Reader, str], ...] = (
+        ("history", queries.history, "version"),
+        ("drifts", drifts.listed, "id"),
+        ("proofs", queries.proofs, "id"),
+    )
+    for name, read, key in records:
+        routes.add_api_route(
+            f"/{{ref}}/{name}",
+            _record(product, read, key, numbered=name != "proofs"),
+            response_model=Rows,
+            operation_id=f"{name}_of_{kind}",
+        )
 
-    @routes.get("/{ref}/drifts", response_model=Rows, operation_id=f"drifts_of_{kind}")
-    async def drifts(
-        request: Request, who: Who, ref: str, page_size: PageSize = 50, page_token: PageToken = None
-    ) -> Any:
-        size, before = _numbered(request)
-        row = await _row(request, who, product, ref, deleted=True)
-        async with state_of(request).database.begin() as connection:
-            found = await listed(connection, row["id"], before=before, limit=size + 1)
-        return _page_of(found, size, "id")
 
-    @routes.get("/{ref}/proofs", response_model=Rows, operation_id=f"proofs_of_{kind}")
-    async def proofs(
+def _record(product: Product, read: Reader, key: str, *, numbered: bool) -> Any:
+    """Returns the route of one list that belongs to a resource, newest first; also to one that is deleted."""
+
+    async def listed(
         request: Request, who: Who, ref: str, page_size: PageSize = 50, page_token: PageToken = None
     ) -> Any:
         known_parameters(request, "page_size", "page_token")
         size, after = page(request)
+        below = _number(after) if numbered else after
         row = await _row(request, who, product, ref, deleted=True)
         async with state_of(request).database.begin() as connection:
-            found = await queries.proofs(connection, row["id"], below=after, limit=size + 1)
-        return _page_of(found, size, "id")
+            found = await read(connection, row["id"], below=below, limit=size + 1)
+        more = str(found[size - 1][key]) if len(found) > size else None
+        return {"items": [dict(one) for one in found[:size]], "next_page_token": more, "page_size": size}
+
+    return listed
 
 
-def _numbered(request: Request) -> tuple[int, int | None]:
-    """Returns the size of a page and the number that its rows are below."""
-    known_parameters(request, "page_size", "page_token")
-    size, after = page(request)
-    if after is not None and (not after.isdecimal() or len(after) > 18):
+def _number(token: str | None) -> int | None:
+    if token is None:
+        return None
+    if not token.isdecimal() or len(token) > 18:
         raise Refused("page_token is not one of ours", code="bad_page_token", status=400)
-    return size, None if after is None else int(after)
-
-
-def _page_of(found: Sequence[Mapping[str, Any]], size: int, key: str) -> dict[str, Any]:
-    more = str(found[size - 1][key]) if len(found) > size else None
-    return {"items": [dict(one) for one in found[:size]], "next_page_token": more, "page_size": size}
+    return int(token)
 
 
 def _any(body: Any) -> Any:

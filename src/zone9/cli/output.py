@@ -82,11 +82,8 @@ def _why(diff: dict[str, Any]) -> str:
     """Returns what it takes to put a difference right and, for drift, who made it."""
     if not diff.get("drift"):
         return str(diff["class"])
-    return (
-        f"{diff['class']}, changed by {diff['who']}"
-        if diff["who"]
-        else f"{diff['class']}, changed by somebody"
-    )
+    by = say("changed by {who}", who=diff["who"]) if diff["who"] else say("changed by somebody")
+    return f"{diff['class']}, {by}"
 
 
 def follow(api: Api, job_id: str, *, quiet: bool, wait_for_people: bool = False) -> dict[str, Any]:

@@ -96,7 +96,6 @@ class Identity:
     uuid: str | None
     marker: str | None
     digest: str | None = None
-    pending_uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

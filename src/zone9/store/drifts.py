@@ -115,20 +115,20 @@ async def name_late(connection: Connection, region: str, uids: Iterable[str]) ->
 
 
 async def listed(
-    connection: Connection, resource: str, *, before: int | None, limit: int
+    connection: Connection, resource: str, *, below: int | None, limit: int
 ) -> list[Mapping[str, Any]]:
-    """Returns a resource's drift, newest first; `before` is the id of the last one that was read."""
+    """Returns a resource's drift, newest first; `below` is the id of the last one that was read."""
     return list(
         await rows(
             connection,
             """
             SELECT id, field, intent_version, asked, applied, read, class, who, what, acted_at, noticed_at, closed_at,
                    ending
-            FROM drifts WHERE resource = :id AND (CAST(:before AS bigint) IS NULL OR id < CAST(:before AS bigint))
+            FROM drifts WHERE resource = :id AND (CAST(:below AS bigint) IS NULL OR id < CAST(:below AS bigint))
             ORDER BY id DESC LIMIT :limit
             """,
             id=resource,
-            before=before,
+            below=below,
             limit=limit,
         )
     )

@@ -142,7 +142,7 @@ class RunStore(Writes):
                 connection,
                 """
                 UPDATE resources SET facts = (facts - ARRAY['vmid', 'node', 'uuid', 'nonce', 'identified', 'absent_at',
-                                                            'link_digest', 'tags_ours'])
+                                                            'link_digest', 'tags_ours', 'lost_at'])
                     || jsonb_build_object('burnt', coalesce(facts -> 'burnt', '[]'::jsonb) || to_jsonb(CAST(:vmid AS int)))
                 WHERE id = :id AND facts ->> 'vmid' = CAST(CAST(:vmid AS int) AS text)
                 """,
@@ -161,7 +161,7 @@ class RunStore(Writes):
             await self.hold(connection, resource, fence)
             if not await allocations.claim_vmid(connection, region=region, vmid=vmid, resource=resource):
                 raise Never(f"VM {vmid} belongs to another server", code="link_taken", vmid=vmid)
-            fresh = {"absent_at": None, "tags_ours": [], **facts, "vmid": vmid}
+            fresh = {"absent_at": None, "lost_at": None, "tags_ours": [], **facts, "vmid": vmid}
             await merge_facts(connection, resource, fresh)
 
     async def keep_drift(

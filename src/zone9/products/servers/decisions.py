@@ -1,6 +1,7 @@
 """What a person decides about a server whose VM is lost or was taken over. Pure.
 
-Each names the VM that it is about, so that a decision counts once and never for the next VM.
+Each names the VM and the loss that it is about, so that it counts once: never for the next VM, and never for the same VM
+when it came back and is lost again.
 """
 
 from collections.abc import Mapping
@@ -11,8 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from zone9.base.errors import FieldProblem, Refused
 from zone9.model.facts import Intent
 from zone9.model.states import Convergence, Health
-
-LOST = {Health.MISSING, Health.DUPLICATE}
 
 
 class LinkBody(BaseModel):
@@ -30,7 +29,7 @@ def recreate(intent: Intent, _body: Mapping[str, Any]) -> Mapping[str, Any]:
         raise Refused(
             f"{intent.name} has no image to be made from; link it to a VM", code="no_image", status=409
         )
-    return {**intent.spec, "link": None, "recreate": intent.facts["vmid"]}
+    return {**intent.spec, "link": None, "recreate": intent.facts["vmid"], "loss": intent.facts["lost_at"]}
 
 
 def link(intent: Intent, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -40,12 +39,14 @@ def link(intent: Intent, body: Mapping[str, Any]) -> Mapping[str, Any]:
     if asked.vmid == intent.facts["vmid"]:
         sentence = f"VM {asked.vmid} is the one that is lost; name another"
         raise Refused(sentence, code="link_same", fields=(FieldProblem("/vmid", sentence, "link_same"),))
-    return {**intent.spec, "link": {"vmid": asked.vmid, "uuid": None, "digest": None}}
+    link = {"vmid": asked.vmid, "uuid": None, "digest": None}
+    return {**intent.spec, "link": link, "recreate": None, "loss": intent.facts["lost_at"]}
 
 
 def forget(intent: Intent, _body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Ends the server here; nothing is done to any VM."""
-    _refuse_unless_lost(intent)
+    """Ends the server here; nothing is done to any VM, also where two of them have its identity."""
+    if intent.health is not Health.DUPLICATE:
+        _refuse_unless_lost(intent)
     return {**intent.spec, "forget": True}
 
 
@@ -62,8 +63,9 @@ def release(intent: Intent, _body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _refuse_unless_lost(intent: Intent) -> None:
-    lost = intent.health in LOST or intent.convergence is Convergence.FAILED
-    if not lost or intent.facts.get("vmid") is None:
+    # Failed alone may be anything; with a loss beside it, a stranger has the VM's number.
+    said = intent.health is Health.MISSING or intent.convergence is Convergence.FAILED
+    if not said or intent.facts.get("vmid") is None or intent.facts.get("lost_at") is None:
         raise Refused(
             f"the VM of {intent.name} is not lost: there is nothing to decide",
             code="not_missing",

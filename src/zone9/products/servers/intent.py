@@ -16,7 +16,7 @@ TAG = re.compile(r"[a-z0-9_][a-z0-9_+.-]{0,39}")
 FIXED = ("region", "image", "networks", "ssh_keys")
 
 # What people decide about a machine through actions of their own, each with its own condition.
-DECISIONS = ("recreate", "link", "forget")
+DECISIONS = ("recreate", "link", "forget", "loss")
 
 
 class ServerNetwork(BaseModel):
@@ -85,6 +85,10 @@ class ServerSpec(BaseModel):
         default=None, description="the lost VM in whose place another is made; set by recreate alone"
     )
     forget: bool = Field(default=False, description="the VM is let go of; set by forget and release alone")
+    loss: str | None = Field(
+        default=None,
+        description="since when the VM was lost that recreate or link is about; set by them alone",
+    )
 
     @field_validator("tags")
     @classmethod

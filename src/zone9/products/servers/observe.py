@@ -64,6 +64,7 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
         tags_ours=tuple(facts.get("tags_ours") or ()),
         foreign_task=foreign_task if seen["vm"] == "ours" else None,
         twins=work.evidence.twins,
+        lost_at=facts.get("lost_at"),
         **_absence(facts, work.evidence, gone=seen["vm"] == "absent"),
         **seen,
     )
@@ -126,7 +127,8 @@ def is_ours(place: Place, reading: VmReading | Identity) -> bool:
     if place.identified:
         return False
     if place.linked:
-        return place.uuid == reading.pending_uuid or reading.digest == place.link_digest
+        waiting = reading.pending_uuid if isinstance(reading, VmReading) else None
+        return waiting == place.uuid or reading.digest == place.link_digest
     return (reading.marker or "").endswith(f":{place.nonce}")
 
 
@@ -274,5 +276,9 @@ def _learn(work: Work, place: Place, facts: Mapping[str, Any], truth: ServerTrut
         news["absent_at"] = work.at.isoformat()
     elif truth.vm != "absent" and facts.get("absent_at") is not None:
         news["absent_at"] = None
+    if truth.vm in {"absent", "foreign"} and facts.get("lost_at") is None:
+        news["lost_at"] = work.at.isoformat()
+    elif truth.vm == "ours" and facts.get("lost_at") is not None:
+        news["lost_at"] = None
     if news:
         work.learn(**news)

@@ -106,7 +106,7 @@ def _when_absent(intent: Intent, truth: ServerTruth) -> Plan:
         return Plan(wait=Wait(message, LOOK_AGAIN_SECONDS), diffs=_all_missing(), health="degraded")
     if _deleting(intent):
         return Plan(gone=True)
-    if (step := _decided(intent, vmid)) is not None:
+    if (step := _decided(intent, truth, vmid)) is not None:
         return Plan(steps=(step,), diffs=_all_missing())
     sentence = (
         f"the VM {vmid} that zone9 made is not there any more; it is not made again unasked: "
@@ -118,8 +118,10 @@ def _when_absent(intent: Intent, truth: ServerTruth) -> Plan:
     )
 
 
-def _decided(intent: Intent, vmid: int) -> Step | None:
-    """Returns what a person has decided about a VM that is lost; a decision names the VM, so it counts once."""
+def _decided(intent: Intent, truth: ServerTruth, vmid: int) -> Step | None:
+    """Returns what a person has decided about this loss of the VM; what was decided about another one is over."""
+    if truth.lost_at is None or intent.spec.get("loss") != truth.lost_at:
+        return None
     link = intent.spec.get("link")
     if link is not None and link["vmid"] != vmid:
         return _linking(link)[0]
@@ -133,7 +135,7 @@ def _when_foreign(intent: Intent, truth: ServerTruth) -> Plan:
     vmid = truth.place.vmid
     if _never_was(truth):
         return Plan(steps=(Step("burn", {"vmid": vmid, "why": TAKEN}),))
-    if not _deleting(intent) and (step := _decided(intent, vmid)) is not None:
+    if not _deleting(intent) and (step := _decided(intent, truth, vmid)) is not None:
         return Plan(steps=(step,), diffs=_all_missing())
     message = Message(
         "identity_mismatch",

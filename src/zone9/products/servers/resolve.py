@@ -17,7 +17,7 @@ from zone9.products.servers.adopting import point_at
 async def resolve(name: str, spec: Mapping[str, Any], before: Intent | None, look: Look) -> Resolved:
     """Raises Refused with a pointer for whatever is not there or does not fit together."""
     region = await look.find("region", spec["region"], pointer="/spec/region")
-    if before is None and (spec["recreate"] is not None or spec["forget"]):
+    if before is None and (spec["recreate"] is not None or spec["forget"] or spec["loss"] is not None):
         _refuse("/spec", "there is nothing to decide about a server that is not there yet", "by_action_only")
     spec, vm_name = await _linked(region["id"], name, spec, before, look)
     plan, image = await _made_of(region, spec, look)

@@ -106,4 +106,5 @@ class ServerTruth(_Frozen):
     absent_text: str | None = None
     absence: Literal["unproven", "proven"] | None = None
     absence_why: str | None = None
+    lost_at: str | None = None
     twins: tuple[int, ...] = ()
