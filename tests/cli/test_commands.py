@@ -356,3 +356,34 @@ def test_convergence_is_shown(served: Served, cli: Cli) -> None:
     assert cli(*CREATE)[0] == 0
     code, out, _ = cli("convergence")
     assert (code, "p99 s" in out, "server" in out) == (0, True, True)
+
+
+def test_a_guest_is_shown_given_to_a_project_taken_over_and_let_go(served: Served, cli: Cli) -> None:
+    async def stranger() -> None:
+        served.world.sandbox.operator.create_stranger(7001, name="old-db", tags="prod", cores=2)
+        await served.world.sweep()
+        await served.world.sweep()
+
+    served.do(stranger())
+    listed = as_json(cli, "guest", "list", "--tag", "prod")
+    assert [(one["vmid"], one["origin"], one["status"]) for one in listed] == [(7001, "adopted", "stopped")]
+    assert "old-db" in cli("guest", "list")[1]
+    counts = cli("guest", "list", "--by", "tag")
+    assert (counts[0], "prod" in counts[1]) == (0, True)
+    assert "old-db" in cli("guest", "show", "r1", "7001")[1]
+    assert as_json(cli, "guest", "attribute", "r1", "7001", "default")["project"] == "default"
+    code, _, err = cli("guest", "attribute", "r1", "7001")
+    assert (code, one_line(err)) == (2, "give a project, or --nobody")
+    code, out, _ = cli("guest", "manage", "r1", "7001", "--dry-run")
+    assert (code, "link" in out) == (0, True)
+    code, out, _ = cli("guest", "manage", "r1", "7001", "--name", "db")
+    assert (code, "db is at version 1, read back" in out) == (0, True)
+    assert as_json(cli, "server", "show", "db")["spec"]["cores"] == 2
+    code, out, _ = cli("server", "release", "db")
+    assert (code, "no longer managed" in out) == (0, True)
+    assert 7001 in served.world.sandbox.vms
+    sweep = as_json(cli, "region", "sweep", "r1")
+    assert (sweep["guests"], sweep["frozen"]) == (2, [])
+    assert "frozen" in cli("region", "sweep", "r1")[1]
+    code, _, err = cli("guest", "show", "r1", "42")
+    assert (code, one_line(err)) == (1, "there is no guest 42 in r1")

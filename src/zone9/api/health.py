@@ -16,6 +16,24 @@ from zone9.store import counting, installation
 
 COUNTED_SECONDS = 2.0
 
+# Name, help and column of what is told of each region's passes.
+SWEEPS = (
+    ("passes", "passes over the region", "passes"),
+    ("pass_requests", "requests of the newest pass, reading configs apart", "requests"),
+    ("pass_seconds", "how long the newest pass took", "seconds"),
+    ("pass_good_age_seconds", "age of the newest pass whose silence means something", "good_age"),
+    (
+        "pass_frozen",
+        "what speaks against the newest pass's silence; while it is not 0, no absence is judged",
+        "frozen",
+    ),
+    ("pass_log_gaps", "times that the cluster log had a gap", "gaps"),
+    ("pass_clock_skew_seconds", "by which the answering node's clock is ahead of ours", "skew"),
+    ("guests", "VMs and containers that the region lists", "guests"),
+    ("guests_missing", "VMs and containers that it lists no more", "missing"),
+    ("guests_suspect", "VMs whose config is to be read at once", "suspects"),
+)
+
 routes = APIRouter(tags=["health"])
 
 
@@ -83,11 +101,20 @@ class _Counted(Collector):
             restarts.add_metric([role], number)
         yield restarts
         yield from self._percentiles()
+        yield from self._sweeps()
         yield GaugeMetricFamily(
             "zone9_overdue",
             "resources that nobody has looked at for a minute after their time",
             self._counts.due,
         )
+
+    def _sweeps(self) -> Iterable[Metric]:
+        for name, told, column in SWEEPS:
+            gauge = GaugeMetricFamily(f"zone9_{name}", told, labels=["region"])
+            for one in self._counts.sweeps:
+                if one[column] is not None:
+                    gauge.add_metric([one["region"]], float(one[column]))
+            yield gauge
 
     def _percentiles(self) -> Iterable[Metric]:
         gone_by = GaugeMetricFamily(

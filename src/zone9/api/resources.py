@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from zone9.api.mutations import mutate
 from zone9.api.problems import language_of
-from zone9.api.shapes import Mutation, Page, Rehearsal, Resource, Rows, etag_of, resource_shape
+from zone9.api.shapes import Mutation, Opened, Page, Rehearsal, Rows, etag_of, is_stale, resource_shape
 from zone9.api.state import known_parameters, need, page, scope_of, state_of
 from zone9.base.errors import Refused
 from zone9.model.asking import Answer, Scope
@@ -96,12 +96,17 @@ def router(product: Product) -> APIRouter:
 
         return await mutate(request, who, kind, do, dry_run=dry_run)
 
-    @routes.get("/{ref}", response_model=Resource, operation_id=f"show_{kind}")
+    @routes.get("/{ref}", response_model=Opened, operation_id=f"show_{kind}")
     async def show(request: Request, who: Who, ref: str, response: Response) -> Any:
+        """A reading that is older than its budget is measured anew: `verifying` names the job."""
         known_parameters(request)
-        row = await _row(request, who, product, ref, deleted=True)
-        response.headers["ETag"] = etag_of(row, state_of(request).epoch)
-        return resource_shape(row, product, language_of(request))
+        state = state_of(request)
+        row, verifying = await _row(request, who, product, ref, deleted=True), None
+        if is_stale(row, product):
+            async with state.database.begin() as connection:
+                verifying = await state.asking.verify_stale(connection, kind, row["id"])
+        response.headers["ETag"] = etag_of(row, state.epoch)
+        return {**resource_shape(row, product, language_of(request)), "verifying": verifying}
 
     @routes.patch("/{ref}", status_code=202, responses=DONE, operation_id=f"change_{kind}")
     async def change(

@@ -3,7 +3,7 @@
 Health is derived here when it is read: a reading older than its budget is `unknown`, whatever it said.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -63,6 +63,14 @@ class Resource(BaseModel):
     changed_at: datetime
     applied_at: datetime | None
     deleted_at: datetime | None = Field(description="when its absence was read back")
+
+
+class Opened(Resource):
+    """A resource that somebody looks at."""
+
+    verifying: str | None = Field(
+        description="the measuring job that is under way, since the reading is older than its budget"
+    )
 
 
 class Page(BaseModel):
@@ -165,6 +173,12 @@ def resource_shape(row: Row, product: Product, language: str) -> dict[str, Any]:
         "applied_at": row["applied_at"],
         "deleted_at": row["deleted_at"],
     }
+
+
+def is_stale(row: Row, product: Product) -> bool:
+    """Tells whether the newest reading, or the lack of any, is older than the kind's budget."""
+    age: timedelta = row["now"] - (row["measured_at"] or row["created_at"])
+    return product.outside and age.total_seconds() > product.budget_seconds
 
 
 def job_shape(row: Row, language: str) -> dict[str, Any]:

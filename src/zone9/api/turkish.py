@@ -105,6 +105,7 @@ DETAIL = {
     "link_not_read": "{vmid} numaralı sanal makine henüz okunmadı ya da artık yok; bir tarama bekleyin.",
     "link_same": "Bu, kaybolan sanal makinenin kendisi; başka birini gösterin.",
     "not_missing": "{name} kayıp değil; karar verilecek bir şey yok.",
+    "guest_managed": "{vmid} numaralı makine {server} sunucusudur; projesi sunucununkidir.",
     "not_adopted": "{name} yönetime alınmış bir makine değil.",
     "no_image": "Sunucunun bir imajı yok; bir sanal makineye bağlayın.",
     "by_action_only": "Bu alanın kendi eylemi var.",

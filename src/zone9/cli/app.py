@@ -32,6 +32,7 @@ def _of_kind(kind: str) -> typer.Typer:
 
 COMMANDS = {
     **{kind: Later(told, functools.partial(_of_kind, kind)) for kind, told in KINDS.items()},
+    "guest": Later("every VM and container: list, attribute, manage", "zone9.cli.guests:guests"),
     "job": Later("jobs: list, show, watch, cancel", "zone9.cli.more:jobs"),
     "token": Later("API tokens", "zone9.cli.more:tokens"),
     "project": Later("projects", "zone9.cli.more:projects"),

@@ -40,7 +40,7 @@ def commands(product: Product) -> typer.Typer:
     @app.command(context_settings=OPEN_ENDED, help=f"Creates one. Options: {fields}")
     def create(ctx: typer.Context, name: str, wait: Wait = True, dry_run: DryRun = False) -> None:
         body = {"name": name, "spec": spec_of(product.spec_model, ctx.args)}
-        _change(ctx.obj, "POST", path, body, wait=wait, dry_run=dry_run)
+        change(ctx.obj, "POST", path, body, wait=wait, dry_run=dry_run)
 
     if product.kind == "region":
         app.command("add", context_settings=OPEN_ENDED, help=f"The same as create. Options: {fields}")(create)
@@ -56,12 +56,12 @@ def commands(product: Product) -> typer.Typer:
     ) -> None:
         body = {"name": new_name, "spec": spec_of(product.spec_model, ctx.args)}
         headers = {"If-Match": if_match} if if_match else None
-        _change(ctx.obj, "PATCH", f"{path}/{name}", body, wait=wait, dry_run=dry_run, headers=headers)
+        change(ctx.obj, "PATCH", f"{path}/{name}", body, wait=wait, dry_run=dry_run, headers=headers)
 
     @app.command()
     def delete(ctx: typer.Context, name: Name, wait: Wait = True, dry_run: DryRun = False) -> None:
         """Deletes one; it is gone when its absence was read back."""
-        _change(ctx.obj, "DELETE", f"{path}/{name}", None, wait=wait, dry_run=dry_run)
+        change(ctx.obj, "DELETE", f"{path}/{name}", None, wait=wait, dry_run=dry_run)
 
     @app.command()
     def history(ctx: typer.Context, name: Name) -> None:
@@ -111,14 +111,14 @@ def _add_action(app: typer.Typer, path: str, action: str, model: Any) -> None:
         from zone9.api.resources import NoBody  # here: only a command that needs it pays for it
 
         body = spec_of(model or NoBody, ctx.args)
-        _change(ctx.obj, "POST", f"{path}/{name}/{action}", body, wait=wait, dry_run=dry_run)
+        change(ctx.obj, "POST", f"{path}/{name}/{action}", body, wait=wait, dry_run=dry_run)
 
 
 def _add_requests(app: typer.Typer, path: str, kind: str) -> None:
     @app.command()
     def verify(ctx: typer.Context, name: Name, wait: Wait = True) -> None:
         """Measures anew: looks, and changes nothing."""
-        _change(ctx.obj, "POST", f"{path}/{name}/verify", {}, wait=wait)
+        change(ctx.obj, "POST", f"{path}/{name}/verify", {}, wait=wait)
         session: Session = ctx.obj
         if wait and not session.json:
             output.resource(session.api.get(f"{path}/{name}"))
@@ -126,10 +126,21 @@ def _add_requests(app: typer.Typer, path: str, kind: str) -> None:
     if kind == "region":
         app.command("self-test", help="Measures anew, and says what the token or the nodes lack.")(verify)
 
+        @app.command()
+        def sweep(ctx: typer.Context, name: Name) -> None:
+            """Shows how the newest pass over the region went, and why no absence is judged where that is so."""
+            session: Session = ctx.obj
+            one = session.api.get(f"{path}/{name}/sweep")
+            if session.json:
+                output.show_json(one)
+                return
+            frozen = " ".join(word["text"] for word in one.pop("frozen")) or "-"
+            output.table(("", ""), [*one.items(), ("frozen", frozen)])
+
     @app.command()
     def reconcile(ctx: typer.Context, name: Name, wait: Wait = True) -> None:
         """Starts a version that was given up again."""
-        _change(ctx.obj, "POST", f"{path}/{name}/reconcile", {}, wait=wait)
+        change(ctx.obj, "POST", f"{path}/{name}/reconcile", {}, wait=wait)
 
     @app.command()
     def proofs(ctx: typer.Context, name: Name) -> None:
@@ -146,7 +157,7 @@ def _add_requests(app: typer.Typer, path: str, kind: str) -> None:
             output.table(("step", "version", "exit", "digest", "read at"), lines)
 
 
-def _change(
+def change(
     session: Session,
     method: str,
     path: str,
@@ -155,8 +166,9 @@ def _change(
     wait: bool,
     dry_run: bool = False,
     headers: Any = None,
+    collection: str | None = None,
 ) -> None:
-    """Sends a change, follows its job, and ends with what was read back."""
+    """Sends a change, follows its job, and ends with what was read back; `collection` is where the resource is then."""
     api: Api = session.api
     answer = api.send(method, path, body, headers=headers, dry_run="true" if dry_run else None)
     if dry_run:
@@ -167,7 +179,8 @@ def _change(
         job = output.follow(api, job["id"], quiet=session.json)
         answer = {**answer, "job": job}
         if method != "DELETE":
-            answer["resource"] = api.get(f"/v1/{path.split('/')[2]}/{answer['resource']['id']}")
+            where = collection or path.split("/")[2]
+            answer["resource"] = api.get(f"/v1/{where}/{answer['resource']['id']}")
     if session.json:
         output.show_json(answer)
     if job is not None and wait:
@@ -182,6 +195,8 @@ def _change(
         )
         if method == "DELETE" and job is not None:
             done = say("is gone: its absence was read back")
+        elif resource["deleted_at"] is not None:
+            done = say("is no longer managed; its VM is left as it is")
         output.console().print(f"{resource['name']} {done if wait or job is None else job['id']}")
 
 

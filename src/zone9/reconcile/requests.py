@@ -44,28 +44,10 @@ class Requests:
         before = await self._find(connection, scope, product, ref, lock=False)
         if not product.outside:
             return Answer(before.id, before.version, None)
-        job = new_id("job")
-        made = await run(
-            connection,
-            """
-            INSERT INTO jobs (id, kind, resource, project, intent_version, actor)
-            VALUES (:id, 'verify', :resource, :project, :version, :actor) ON CONFLICT DO NOTHING
-            """,
-            id=job,
-            resource=before.id,
-            project=before.project,
-            version=before.version,
-            actor=scope.actor,
+        job = await self._open_verify(
+            connection, before.id, before.project, before.version, actor=scope.actor
         )
-        if made:
-            await emit(
-                connection,
-                "job",
-                project=before.project,
-                resource=before.id,
-                data={"job": job, "status": "queued"},
-            )
-            await defer_verify(connection, job)
+        if job is not None:
             await self._note(connection, scope, "verify", before)
             return Answer(before.id, before.version, job)
         open_one = await row(
@@ -76,6 +58,60 @@ class Requests:
             id=before.id,
         )
         return Answer(before.id, before.version, None if open_one is None else open_one["id"])
+
+    async def verify_stale(self, connection: Connection, kind: str, resource: str) -> str | None:
+        """Returns the measuring job of a resource whose reading is older than its budget; opens one, as `system`.
+
+        Whoever looks at a page asks for nothing, so it is at most one job within a budget, however often it is opened.
+        """
+        product = self.registry[kind]
+        if not product.outside:
+            return None
+        found = await row(
+            connection,
+            """
+            SELECT r.id, r.project, r.intent_version,
+                (SELECT j.id FROM jobs j WHERE j.resource = r.id AND j.kind = 'verify'
+                   AND j.status IN ('queued', 'running', 'waiting')) AS open,
+                EXISTS (SELECT FROM jobs j WHERE j.resource = r.id AND j.kind = 'verify'
+                   AND j.created_at > z9_now() - make_interval(secs => :budget)) AS lately
+            FROM resources r WHERE r.id = :id AND r.phase <> 'deleted'
+              AND coalesce(r.measured_at, r.created_at) < z9_now() - make_interval(secs => :budget)
+            """,
+            id=resource,
+            budget=product.budget_seconds,
+        )
+        if found is None:
+            return None
+        if found["open"] is not None or found["lately"]:
+            return None if found["open"] is None else str(found["open"])
+        return await self._open_verify(
+            connection, found["id"], found["project"], found["intent_version"], actor="system"
+        )
+
+    async def _open_verify(
+        self, connection: Connection, resource: str, project: str | None, version: int, *, actor: str
+    ) -> str | None:
+        """Returns the new job, or None where one is open."""
+        job = new_id("job")
+        made = await run(
+            connection,
+            """
+            INSERT INTO jobs (id, kind, resource, project, intent_version, actor)
+            VALUES (:id, 'verify', :resource, :project, :version, :actor) ON CONFLICT DO NOTHING
+            """,
+            id=job,
+            resource=resource,
+            project=project,
+            version=version,
+            actor=actor,
+        )
+        if not made:
+            return None
+        data: dict[str, object] = {"job": job, "status": "queued"}
+        await emit(connection, "job", project=project, resource=resource, data=data)
+        await defer_verify(connection, job)
+        return job
 
     async def cancel(self, connection: Connection, scope: Scope, job: str) -> None:
         """Ends an open job; its version is given up, so that the loop does not go on with it unasked."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zone9.store import convergences
 from zone9.store.convergences import Percentiles, UnderWay
-from zone9.store.database import Database, rows
+from zone9.store.database import Database, Row, rows
 
 BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 WINDOW_SECONDS = 86_400.0  # of the percentiles
@@ -33,6 +33,7 @@ class Counts:
     restarts: tuple[tuple[str, int], ...]
     percentiles: tuple[Percentiles, ...]
     under_way: tuple[UnderWay, ...]
+    sweeps: tuple[Row, ...]
 
 
 async def counts(database: Database) -> Counts:
@@ -74,6 +75,18 @@ async def counts(database: Database) -> Counts:
             SELECT data ->> 'role' AS role, count(*) AS n FROM events WHERE kind = 'process' GROUP BY 1 ORDER BY 1
             """,
         )
+        swept = await rows(
+            connection,
+            """
+            SELECT r.name AS region, s.passes, s.requests, s.seconds, s.gaps, coalesce(s.skew_seconds, 0) AS skew,
+                jsonb_array_length(s.frozen) AS frozen, extract(epoch FROM z9_now() - s.good_at)::float8 AS good_age,
+                count(g.vmid) FILTER (WHERE g.missing_since IS NULL) AS guests,
+                count(g.vmid) FILTER (WHERE g.missing_since IS NOT NULL) AS missing,
+                count(g.vmid) FILTER (WHERE g.suspect AND g.missing_since IS NULL AND g.type = 'qemu') AS suspects
+            FROM sweeps s JOIN resources r ON r.id = s.region AND r.phase <> 'deleted'
+            LEFT JOIN guests g ON g.region = s.region WHERE s.at IS NOT NULL GROUP BY s.region, r.name ORDER BY r.name
+            """,
+        )
     return Counts(
         tuple(
             Convergence(
@@ -89,4 +102,5 @@ async def counts(database: Database) -> Counts:
         tuple((one["role"], int(one["n"])) for one in restarts),
         tuple(done),
         tuple(under_way),
+        tuple(swept),
     )

@@ -156,7 +156,7 @@ async def _guests(connection: Connection, region: str, kept: Kept) -> None:
         """
         INSERT INTO guests (region, vmid, type, node, name, status, tags, pool, template, listed)
         SELECT :region, (one ->> 'vmid')::int, one ->> 'type', one ->> 'node', one ->> 'name', one ->> 'status',
-               regexp_split_to_array(btrim(coalesce(one ->> 'tags', '')), '[;, ]+'), one ->> 'pool',
+               array_remove(regexp_split_to_array(coalesce(one ->> 'tags', ''), '[;, ]+'), ''), one ->> 'pool',
                (one ->> 'template')::boolean, one
         FROM jsonb_array_elements(CAST(:listed AS jsonb)) AS one
         ON CONFLICT (region, vmid) DO UPDATE SET type = excluded.type, node = excluded.node, name = excluded.name,

@@ -39,6 +39,15 @@ async def point_at(region: str, spec: Mapping[str, Any], look: Look) -> tuple[Ma
     return asked, str(guest["name"] or f"vm-{vmid}")
 
 
+def as_asked(region: str, vmid: int, *, running: bool) -> Mapping[str, Any]:
+    """Returns the spec that asks for a VM as it is: settings come from what was read, the power from what was seen.
+
+    It is protected: whoever takes a VM over has not asked for its end.
+    """
+    power = "on" if running else "off"
+    return {"region": region, "link": {"vmid": vmid}, "power": power, "protected": True}
+
+
 def _refused(sentence: str, code: str, vmid: int, *, status: int = 422) -> Refused:
     problem = FieldProblem(POINTER, sentence, code, {"vmid": vmid})
     return Refused(sentence, code=code, status=status, fields=(problem,), vmid=vmid)
