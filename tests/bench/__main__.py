@@ -1,11 +1,11 @@
-"""Runs the benchmarks, or those that are named: `python -m bench [servers lists pickup sandbox]`."""
+"""Runs the benchmarks, or those that are named: `python -m bench [servers lists pickup passes sandbox]`."""
 
 import sys
 
-from bench import lists, pickup, sandbox, servers
+from bench import lists, passes, pickup, sandbox, servers
 from bench.kit import installation
 
-ALL = {"servers": servers, "lists": lists, "pickup": pickup, "sandbox": sandbox}
+ALL = {"servers": servers, "lists": lists, "pickup": pickup, "passes": passes, "sandbox": sandbox}
 
 
 def main(names: list[str]) -> int:

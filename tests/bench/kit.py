@@ -33,9 +33,10 @@ class Figure:
 
     def line(self) -> str:
         ratio = self.value / self.baseline if self.baseline else float("nan")
+        digits = 4 if ratio < 0.1 else 2
         return (
             f"{self.name:<52} {self.value:>10.2f} {self.unit:<9} "
-            f"{self.baseline_name:<46} {self.baseline:>10.2f}  x{ratio:.2f}"
+            f"{self.baseline_name:<46} {self.baseline:>10.2f}  x{ratio:.{digits}f}"
         )
 
 
