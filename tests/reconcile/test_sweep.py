@@ -7,7 +7,9 @@ import pytest
 
 from world import World
 from zone9.pve.selftest import PRIVILEGES
+from zone9.reconcile import sweeping
 from zone9.reconcile.passes import Passes
+from zone9.sandbox.state import Pool
 
 
 async def made(world: World) -> tuple[str, int]:
@@ -183,3 +185,23 @@ async def test_a_region_that_does_not_answer_changes_nothing(world: World) -> No
     assert await world.sweep() == frozenset()
     assert (await state(world))["good_at"] == before["good_at"]
     assert (await guest(world, vmid))["missing_since"] is None
+
+
+async def test_members_of_pools_come_and_go_without_freezing_anything(world: World) -> None:
+    _server, vmid = await made(world)
+    pool = world.sandbox.cluster.pools["shop"] = Pool("shop")
+    rights = (await state(world))["rights"]
+    for member in ({vmid}, {vmid, 9000}, {9000}):
+        pool.vms = member
+        world.sandbox.accounts.changed()
+        for _ in range(sweeping.RIGHTS_EVERY):
+            await world.sweep()
+            now = await state(world)
+            assert (now["frozen"], now["rights"]) == ([], rights)
+    pool.vms.add(vmid)
+    for _ in range(sweeping.RIGHTS_EVERY):
+        await world.sweep()
+    world.sandbox.operator.forget(vmid)
+    pool.vms.discard(vmid)
+    await world.sweep()
+    assert (await guest(world, vmid))["missing_since"] is not None

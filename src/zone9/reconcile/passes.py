@@ -5,6 +5,7 @@ no trace in any list; the audit finds it by its digest, within a round.
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ log = structlog.get_logger("zone9.passes")
 
 PASS_SECONDS = 10.0
 ROUND_SECONDS = 3600.0  # in which the audit reads every config; of few VMs it takes minutes
+LEAST_PAUSE = 1.0  # however slow a cluster answers
 LEAST_READS = 5  # a pass
 MOST_SUSPECTS = 200  # a pass: after a gap of the log everything is suspect, and Proxmox has other work too
 AT_ONCE = 32  # configs held in memory
@@ -41,8 +43,9 @@ class Passes:
     _rows: dict[str, Mapping[int, GuestRow]] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Passes for ever."""
+        """Passes for ever; one that takes its time shortens the pause, so that a round keeps its hour."""
         while True:
+            began = time.monotonic()
             try:
                 held = await regions.leased(self.database, self.holder, seconds=self.every * 3)
                 for lost in self._rows.keys() - set(held):
@@ -52,7 +55,7 @@ class Passes:
                 log.warning("pass failed", why=error.internal)
             except Exception:
                 log.exception("pass failed")
-            await asyncio.sleep(self.every)
+            await asyncio.sleep(max(LEAST_PAUSE, began + self.every - time.monotonic()))
 
     async def once(self, region: str) -> frozenset[str]:
         """Makes one pass over one region and its share of the audit; returns the servers that were woken."""

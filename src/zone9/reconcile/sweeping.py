@@ -9,6 +9,7 @@ and the region says why.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -22,6 +23,7 @@ from zone9.store import sweeps
 from zone9.store.database import Database
 from zone9.store.sweeps import Kept, SweepState
 
+VM_PATH = re.compile(r"/vms/\d+")
 RIGHTS_EVERY = 6  # passes; and in every pass after which an absence would be judged
 
 
@@ -122,6 +124,11 @@ def _found_enough(state: SweepState) -> bool:
     return since is not None and ok is not None and ok > since
 
 
-def rights_hash(permissions: Any) -> str:
-    """Returns a hash of what `/access/permissions` answered."""
-    return hashlib.sha256(json.dumps(permissions, sort_keys=True).encode()).hexdigest()
+def rights_hash(permissions: Mapping[str, Any]) -> str:
+    """Returns a hash of what `/access/permissions` answered.
+
+    Without the paths of single VMs: one is there for each member of a pool, and comes and goes with it. What hides a
+    single VM is found where its absence is judged, since Proxmox then answers 403 and not that there is none.
+    """
+    shared = {path: rights for path, rights in permissions.items() if not VM_PATH.fullmatch(path)}
+    return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()

@@ -198,7 +198,8 @@ async def _guests(connection: Connection, region: str, kept: Kept) -> None:
         INSERT INTO guests (region, vmid, type, node, status, listed, missing_since, suspect)
         SELECT :region, (facts ->> 'vmid')::int, 'qemu', coalesce(facts ->> 'node', ''), 'unknown', '{}', :at, false
         FROM resources WHERE kind = 'server' AND phase <> 'deleted' AND resolved ->> 'region' = :region
-          AND facts ->> 'vmid' IS NOT NULL AND CAST(facts ->> 'absent_at' AS timestamptz) < :at
+          AND facts ->> 'vmid' IS NOT NULL AND facts ->> 'absent_at' IS NOT NULL
+          AND CAST(facts ->> 'absent_at' AS timestamptz) < :at
         ON CONFLICT DO NOTHING
         """,
         region=region,
