@@ -211,3 +211,15 @@ async def test_nothing_is_ever_written_to_what_is_only_shown(world: World) -> No
     assert [config_of(world, vmid) for vmid in (7001, 7002)] == before
     names = await world.all("SELECT name FROM guests WHERE vmid IN (7001, 7002)")
     assert {one["name"] for one in names} == {"renamed"}
+
+
+async def test_one_that_moves_to_another_node_is_followed(world: World) -> None:
+    await there(world, running=True)
+    server = (await manage(world)).resource
+    await world.settle(server)
+    writes = len(world.writes())
+    await world.sandbox.operator.migrate(7001, "pve2")
+    await world.sweep()
+    found = await world.settle(server)
+    assert (found["convergence"], found["health"], found["facts"]["node"]) == ("applied", "ok", "pve2")
+    assert world.writes()[writes:] == []

@@ -205,3 +205,18 @@ async def test_members_of_pools_come_and_go_without_freezing_anything(world: Wor
     pool.vms.discard(vmid)
     await world.sweep()
     assert (await guest(world, vmid))["missing_since"] is not None
+
+
+async def test_a_vm_that_is_only_hidden_from_the_token_is_not_missing(world: World) -> None:
+    _server, vmid = await made(world)
+    world.sandbox.accounts.grant(f"/vms/{vmid}", "zone9@pve!ctl", "NoAccess")
+    world.sandbox.accounts.changed()
+    for _ in range(3):
+        await world.sweep()
+        assert (await state(world))["frozen"] == []
+        assert (await guest(world, vmid))["missing_since"] is None
+    world.sandbox.operator.forget(vmid)
+    world.sandbox.accounts.acl.pop(f"/vms/{vmid}")
+    world.sandbox.accounts.changed()
+    await world.sweep()
+    assert (await guest(world, vmid))["missing_since"] is not None

@@ -39,7 +39,7 @@ DETAIL = {
     "idempotency_key_reused": "Bu Idempotency-Key başka bir istek için kullanıldı.",
     "identity_changed": "Sanal makine bir an önceki makine değil; hiçbir şey gönderilmedi.",
     "identity_mismatch": "{vmid} numaralı sanal makine zone9'un oluşturduğu makine değil; ona hiçbir şey yazılmadı.",
-    "image_copy_missing": "Bölgede imajın kopyası yok.",
+    "image_copy_missing": "Bölgede imajın kopyası listelenmiyor.",
     "immutable": "{field} değiştirilemez.",
     "in_use": "{name} kullanımda: {users}.",
     "internal_error": "zone9'da bir hata var; günlüğü ayrıntısını söyler.",

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from zone9.base.errors import Later
+from zone9.base.errors import Later, Problem
 from zone9.base.together import together
 from zone9.pve.client import Client, url_path
 from zone9.pve.errors import NotFound
@@ -161,6 +161,14 @@ async def read_file(client: Client, node: str, vmid: int) -> VmFile | None:
         marker=marker_of(str(config.get("description", ""))),
         shown={key: value for key, value in config.items() if _SHOWN.fullmatch(key)},
     )
+
+
+async def is_absent(client: Client, node: str, vmid: int) -> bool:
+    """Tells whether the node says exactly that it has no such VM; any other answer, or none, says nothing."""
+    try:
+        return isinstance(await _config(client, node, vmid), Absent)
+    except Problem:
+        return False
 
 
 async def read_vm(client: Client, node: str, vmid: int) -> VmReading | Absent | Placeholder:

@@ -7,6 +7,7 @@ token's rights are those with which the region's self-test found nothing wrong. 
 and the region says why.
 """
 
+import asyncio
 import hashlib
 import json
 import re
@@ -19,11 +20,13 @@ from zone9.pve import inventory
 from zone9.pve.driver import RegionDriver
 from zone9.pve.inventory import GuestRow
 from zone9.pve.sweep import Cursor, Swept, sweep
+from zone9.pve.vm import is_absent
 from zone9.store import sweeps
 from zone9.store.database import Database
 from zone9.store.sweeps import Kept, SweepState
 
 VM_PATH = re.compile(r"/vms/\d+")
+MOST_ASKED = 50  # VMs that are listed no more; the others wait for the next pass
 RIGHTS_EVERY = 6  # passes; and in every pass after which an absence would be judged
 
 
@@ -54,10 +57,22 @@ async def once(
     if unsure or vanished or state.missing or state.passes % RIGHTS_EVERY == 0:
         rights, requests = rights_hash(await driver.client.get("/access/permissions")), requests + 1
     kept = weigh(state, before, swept, rights, ours=driver.token_id)
-    woken = await sweeps.keep(database, region, replace(kept, requests=requests))
-    # What vanished in a pass that is not good is kept, so that the next good one judges it.
-    rows = {**{vmid: before[vmid] for vmid in vanished if kept.frozen}, **swept.inventory.guests}
+    asked = [] if kept.frozen else [before[vmid] for vmid in kept.vanished if before[vmid].type == "qemu"]
+    gone = await _gone(driver, asked[:MOST_ASKED])
+    requests += len(asked[:MOST_ASKED])
+    unsure_of = {one.vmid for one in asked} - gone
+    missing = tuple(vmid for vmid in kept.vanished if vmid not in unsure_of)
+    woken = await sweeps.keep(database, region, replace(kept, vanished=missing, requests=requests))
+    # What is not judged yet (the pass is not good, or the VM may only be hidden) is kept for the next pass.
+    open_ones = vanished if kept.frozen else unsure_of
+    rows = {**{vmid: before[vmid] for vmid in open_ones}, **swept.inventory.guests}
     return Pass(rows, tuple(woken), kept.frozen, requests)
+
+
+async def _gone(driver: RegionDriver, rows: list[GuestRow]) -> set[int]:
+    """Returns the VMs of which their node says exactly that it has none; one that is only hidden answers otherwise."""
+    said = await asyncio.gather(*(is_absent(driver.client, one.node, one.vmid) for one in rows))
+    return {one.vmid for one, absent in zip(rows, said, strict=True) if absent}
 
 
 def weigh(

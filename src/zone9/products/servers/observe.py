@@ -46,8 +46,8 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
     if clone_outcome is None:
         last = work.last_write("clone")
         clone_outcome = last.outcome if last is not None and last.target == str(place.vmid) else None
-    sent_before = clone_outcome is not None or bool(work.open_writes)
-    reading, node, foreign_task = await _read(driver, place, sent_before=sent_before)
+    was_there = place.linked or place.identified or clone_outcome is not None or bool(work.open_writes)
+    reading, node, foreign_task = await _read(driver, place, was_there=was_there)
     seen = _seen(place, reading, node)
     deleted = work.last_write("delete")
     off = work.last_write(*OFF_STEPS)
@@ -73,7 +73,7 @@ async def observe(intent: Intent, work: Work) -> ServerTruth:
 
 
 async def _read(
-    driver: RegionDriver, place: Place, *, sent_before: bool
+    driver: RegionDriver, place: Place, *, was_there: bool
 ) -> tuple[VmReading | Absent | Placeholder, str, str | None]:
     """Reads the VM where it was, or where the cluster lists it now, and who else is at it there.
 
@@ -83,7 +83,7 @@ async def _read(
     reading, foreign = await together(
         read_vm(driver.client, node, place.vmid), _foreign_task(driver, node, place.vmid)
     )
-    if isinstance(reading, Absent) and sent_before:
+    if isinstance(reading, Absent) and was_there:
         node = await locate(driver.client, place.vmid) or node
         reading, foreign = await together(
             read_vm(driver.client, node, place.vmid), _foreign_task(driver, node, place.vmid)

@@ -127,29 +127,32 @@ async def _search(driver: RegionDriver, work: Work, write: WriteRecord) -> str |
 async def _lost_clone(
     driver: RegionDriver, work: Work, write: WriteRecord, place: Place, outcome: Outcome
 ) -> None:
-    """A clone's task is filed under its template, so several may look alike: the VMID and the nonce decide."""
+    """A clone's task is filed under its template, so several may look alike: the VMID and the nonce decide.
+
+    Where nothing is there, and a clone of ours has ended meanwhile, it may have been this one and its VM is gone again:
+    its number counts as used.
+    """
     if write.target != str(place.vmid):
         work.settle(write, "not_applied")
         return
     reading = await read_vm(driver.client, place.node, place.vmid)
-    cloning = [
-        row
-        for row in await tasks.find(
-            driver.client,
-            place.template_node,
-            since=_since(driver, write),
-            typefilter="qmclone",
-            vmid=place.template,
-            user=driver.token_id,
-        )
-        if row.running
-    ]
+    clones = await tasks.find(
+        driver.client,
+        place.template_node,
+        since=_since(driver, write),
+        typefilter="qmclone",
+        vmid=place.template,
+        user=driver.token_id,
+    )
+    cloning = [row for row in clones if row.running]
     waiting = Unsettled(
         step="clone", running=bool(cloning), text="the clone's answer was lost; the VM is looked for"
     )
     if isinstance(reading, Absent):
         if cloning or write.age_seconds < driver.settle_seconds:
             outcome.unsettled = waiting
+        elif clones:
+            _settle(work, write, "failed", "the clone's answer was lost, and its VM is not there", outcome)
         else:
             _settle(work, write, "not_applied", None, outcome)
     elif isinstance(reading, Placeholder):

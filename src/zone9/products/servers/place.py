@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from zone9.base.errors import Later, Never
+from zone9.base.errors import Later
 from zone9.pve.inventory import Inventory
 
 
@@ -18,13 +18,14 @@ class Chosen:
 def choose(inventory: Inventory, templates: tuple[int, ...], memory_mib: int, storage: str | None) -> Chosen:
     """Picks the online node with the most free memory among those that can hold a clone.
 
-    A clone lands where its template's disks are; only on shared storage may it land elsewhere. Raises Never when
-    no copy of the image is there, Later when none is on a node that is online.
+    A clone lands where its template's disks are; only on shared storage may it land elsewhere. Raises Later when no
+    copy of the image is listed as a template (which is no proof that there is none: a row of a node that is away does
+    not say what it is) or on a node that is online.
     """
     copies = [inventory.guests[vmid] for vmid in templates if vmid in inventory.guests]
     copies = [guest for guest in copies if guest.template]
     if not copies:
-        raise Never("no copy of the image is in the region", code="image_copy_missing")
+        raise Later("no copy of the image is listed in the region", code="image_copy_missing", delay=20.0)
     online = {name: node for name, node in inventory.nodes.items() if node.status == "online"}
     shared = storage is not None and any(row.storage == storage and row.shared for row in inventory.storages)
     found: list[tuple[int, str, Chosen]] = []
