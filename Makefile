@@ -13,7 +13,7 @@ COMPILE := $(BIN)/pip-compile -q --generate-hashes --allow-unsafe --no-emit-inde
 COUNTED := awk '/^Collecting/ { n++; if (n % 10 == 0) { printf " %d", n; fflush() } } /^ERROR|^error/ { print } \
 	END { print " packages: " n + 0 }'
 
-.PHONY: help run demo test check bench conformance lock openapi clean packages unit
+.PHONY: help run demo test check bench honesty conformance lock openapi clean packages unit
 
 help: ## Lists the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ check: $(VENV)/dev.stamp ## Lint, format, types and layers
 
 bench: $(VENV)/dev.stamp ## The benchmarks, each beside its baseline
 	@PYTHONPATH=src:tests $(BIN)/python -m bench
+
+honesty: $(VENV)/dev.stamp ## Random scenarios in search of anything untrue, for SECONDS (60)
+	@PYTHONPATH=src:tests:tests/properties $(BIN)/python -m honesty $(or $(SECONDS),60)
 
 conformance: $(VENV)/dev.stamp ## The sandbox against what a real Proxmox answered
 	@$(BIN)/pytest -s tests/conformance

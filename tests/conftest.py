@@ -1,6 +1,7 @@
 """Real parts for every test: a PostgreSQL of this session's own, and a database from a migrated template."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -22,6 +23,16 @@ ON_BOTH = ("jobs", "reconcile", "store")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "postgres" in metafunc.fixturenames and metafunc.definition.path.parent.name in ON_BOTH:
         metafunc.parametrize("postgres", KINDS, indirect=True, scope="session")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints how often each thing happened in the random scenarios, wherever they were played."""
+    for report in [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]:
+        for name, told in report.user_properties:
+            if name == "honesty":
+                scenarios, requests, rules = json.loads(str(told))
+                fired = ", ".join(f"{rule} {count}" for rule, count in rules)
+                terminalreporter.write_line(f"honesty: {scenarios} scenarios, {requests} requests; {fired}")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,98 @@
+"""The end of a scenario: trouble has passed, and all converges without help, except where a decision is due.
+
+Whether one is due is judged by the sandbox's own state. Then it is made, and nothing may be left open.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from honesty import asking
+from honesty.scene import Scene
+from honesty.truth import uuid_in
+
+ROUNDS = 60
+
+
+async def settle(scene: Scene) -> None:
+    """Lets everything converge; what does not, and needs nobody, is a lie that is added to the scene's."""
+    scene.heal()
+    for _decision in range(3):
+        await _converge(scene)
+        if scene.lies:
+            return
+        rows = {server: row for server, row in (await scene.servers()).items() if row["phase"] != "deleted"}
+        waiting = {server: row for server, row in rows.items() if not _done(row)}
+        if not waiting:
+            return
+        for server, row in waiting.items():
+            if (wrong := await _decided(scene, server, row)) is not None:
+                scene.lies.append(f"not converged: {row['name']}: {wrong}")
+        if scene.lies:
+            return
+    left = {row["name"]: _said(row) for row in (await scene.servers()).values() if not _done(row)}
+    if left:
+        scene.lies.append(f"not converged after decisions: {left}")
+
+
+async def _converge(scene: Scene) -> None:
+    quiet = 0
+    for _round in range(ROUNDS):
+        await scene.step(scene.sweep)
+        await scene.step(lambda: scene.work(20))
+        rows = await scene.servers()
+        quiet = quiet + 1 if all(_done(row) or _waits(row) for row in rows.values()) else 0
+        if quiet == 4 or scene.lies:
+            return
+        await scene.step(lambda: scene.world.pass_time(31))
+
+
+def _done(row: Mapping[str, Any]) -> bool:
+    if row["phase"] == "deleted":
+        return True
+    return (row["phase"], row["convergence"], row["health"]) == ("live", "applied", "ok")
+
+
+def _waits(row: Mapping[str, Any]) -> bool:
+    return _said(row) in DECISIONS
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    return str((row["message"] or {}).get("code"))
+
+
+async def _decided(scene: Scene, server: str, row: Mapping[str, Any]) -> str | None:
+    """Decides as a person would; returns why no decision is due."""
+    code = _said(row)
+    if code not in DECISIONS:
+        return f"{row['phase']}/{row['convergence']}/{row['health']}: {row['message']}"
+    there, vm = scene.book.living(server), scene.sandbox.vms.get(row["facts"].get("vmid") or 0)
+    if code == "vm_missing":
+        if there:
+            return f"it is called missing, and VM {there[0].vmid} is there"
+        await asking.decide(scene, server, "forget")
+    elif code == "identity_mismatch":
+        if vm is None or scene.book.owner(vm) == server:
+            return "its VM is called a stranger's"
+        await scene.sandbox.operator.delete(vm.vmid)
+    elif code == "duplicate":
+        known = Counter(uuid_in(one) for one in scene.sandbox.vms.values())
+        if vm is None or known[uuid_in(vm)] < 2:
+            return "it is called a duplicate, and no other VM has its uuid"
+        for other in scene.book.strangers():
+            if uuid_in(other) == uuid_in(vm):
+                await scene.sandbox.operator.delete(other.vmid)
+    elif code == "needs_restart":
+        if vm is None or not (vm.file.pending or vm.file.deleting):
+            return "a restart is asked for, and nothing waits for one"
+        await asking.power(scene, server, "restart")
+    elif code in {"link_mismatch", "link_not_there"}:
+        await asking.release(scene, server)
+    else:  # oscillating, or given up after a fault that does not pass by itself
+        await asking.reconcile(scene, server)
+    return None
+
+
+DECISIONS = {
+    "vm_missing", "identity_mismatch", "duplicate", "needs_restart", "oscillating", "link_mismatch", "link_not_there",
+}  # fmt: skip
