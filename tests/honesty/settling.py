@@ -25,11 +25,14 @@ async def settle(scene: Scene) -> None:
         waiting = {server: row for server, row in rows.items() if not _done(row)}
         if not waiting:
             return
+        # All are judged before the first is decided, since one decision may be the end of another's reason.
         for server, row in waiting.items():
-            if (wrong := await _decided(scene, server, row)) is not None:
+            if (wrong := _not_due(scene, server, row)) is not None:
                 scene.lies.append(f"not converged: {row['name']}: {wrong}")
         if scene.lies:
             return
+        for server, row in waiting.items():
+            await _decide(scene, server, row)
     left = {row["name"]: _said(row) for row in (await scene.servers()).values() if not _done(row)}
     if left:
         scene.lies.append(f"not converged after decisions: {left}")
@@ -61,36 +64,42 @@ def _said(row: Mapping[str, Any]) -> str:
     return str((row["message"] or {}).get("code"))
 
 
-async def _decided(scene: Scene, server: str, row: Mapping[str, Any]) -> str | None:
-    """Decides as a person would; returns why no decision is due."""
+def _not_due(scene: Scene, server: str, row: Mapping[str, Any]) -> str | None:
+    """Returns why no decision is due, by the sandbox's own state; None when one is."""
     code = _said(row)
     if code not in DECISIONS:
         return f"{row['phase']}/{row['convergence']}/{row['health']}: {row['message']}"
     there, vm = scene.book.living(server), scene.sandbox.vms.get(row["facts"].get("vmid") or 0)
-    if code == "vm_missing":
-        if there:
-            return f"it is called missing, and VM {there[0].vmid} is there"
-        await asking.decide(scene, server, "forget")
-    elif code == "identity_mismatch":
-        if vm is None or scene.book.owner(vm) == server:
-            return "its VM is called a stranger's"
-        await scene.sandbox.operator.delete(vm.vmid)
-    elif code == "duplicate":
+    if code == "vm_missing" and there:
+        return f"it is called missing, and VM {there[0].vmid} is there"
+    if code == "identity_mismatch" and (vm is None or scene.book.owner(vm) == server):
+        return "its VM is called a stranger's"
+    if code == "duplicate":
         known = Counter(uuid_in(one) for one in scene.sandbox.vms.values())
         if vm is None or known[uuid_in(vm)] < 2:
             return "it is called a duplicate, and no other VM has its uuid"
+    if code == "needs_restart" and (vm is None or not (vm.file.pending or vm.file.deleting)):
+        return "a restart is asked for, and nothing waits for one"
+    return None
+
+
+async def _decide(scene: Scene, server: str, row: Mapping[str, Any]) -> None:
+    """Decides as a person would."""
+    code, vm = _said(row), scene.sandbox.vms.get(row["facts"].get("vmid") or 0)
+    if code == "vm_missing":
+        await asking.decide(scene, server, "forget")
+    elif code == "identity_mismatch" and vm is not None:
+        await scene.sandbox.operator.delete(vm.vmid)
+    elif code == "duplicate":
         for other in scene.book.strangers():
-            if uuid_in(other) == uuid_in(vm):
+            if vm is not None and uuid_in(other) == uuid_in(vm):
                 await scene.sandbox.operator.delete(other.vmid)
     elif code == "needs_restart":
-        if vm is None or not (vm.file.pending or vm.file.deleting):
-            return "a restart is asked for, and nothing waits for one"
         await asking.power(scene, server, "restart")
     elif code in {"link_mismatch", "link_not_there"}:
         await asking.release(scene, server)
-    else:  # oscillating, or given up after a fault that does not pass by itself
+    else:  # oscillating
         await asking.reconcile(scene, server)
-    return None
 
 
 DECISIONS = {

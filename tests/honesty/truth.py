@@ -37,12 +37,10 @@ def differs(seen: Snapshot, row: Mapping[str, Any]) -> list[str]:
             found.append(f"{what}: asked {asked}, is {read}")
 
     same("name", resolved.get("vm_name") or row["name"], values.get("name"))
-    same(
-        "cores",
-        spec["cores"] or resolved["cores"],
-        int(values.get("cores", 1)) * int(values.get("sockets", 1)),
-    )
-    same("memory", spec["memory_mib"] or resolved["memory_mib"], int(values.get("memory", 512)))
+    if cores := spec["cores"] or resolved["cores"]:
+        same("cores", cores, int(values.get("cores", 1)) * int(values.get("sockets", 1)))
+    if memory := spec["memory_mib"] or resolved["memory_mib"]:
+        same("memory", memory, int(values.get("memory", 512)))
     same("power", spec["power"], "on" if seen.running else "off")
     tags = set(re.split(r"[;, ]+", values.get("tags", "")))
     same("tags", set(), set(spec["tags"]) - tags)

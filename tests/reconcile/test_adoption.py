@@ -223,3 +223,17 @@ async def test_one_that_moves_to_another_node_is_followed(world: World) -> None:
     found = await world.settle(server)
     assert (found["convergence"], found["health"], found["facts"]["node"]) == ("applied", "ok", "pve2")
     assert world.writes()[writes:] == []
+
+
+async def test_what_is_no_longer_asked_of_it_stays_as_it_is(world: World) -> None:
+    await there(world, cores="3", memory="1024")
+    server = (await manage(world)).resource
+    await world.settle(server)
+    writes = len(world.writes())
+    await world.change("server", "old", patch={"cores": None, "memory_mib": None})
+    assert (await world.settle(server))["convergence"] == "applied"
+    world.sandbox.operator.set(7001, cores=2, user="ayse@pve")
+    await world.sweep()
+    found = await world.settle(server)
+    assert (found["convergence"], found["health"]) == ("applied", "ok"), "nobody asked for its cores"
+    assert world.writes()[writes:] == []

@@ -30,15 +30,18 @@ KEYS = {
 
 
 def wanted(intent: Intent, truth: ServerTruth) -> Settings:
-    """Returns the settings that the intent asks for; what others wrote beside ours is kept."""
+    """Returns the settings that the intent asks for; what others wrote beside ours is kept.
+
+    A server that was taken over has no plan: what was not asked of it stays as it is.
+    """
     spec, resolved, place = intent.spec, intent.resolved, truth.place
     assert place is not None
     assert truth.after_restart is not None
     theirs = [tag for tag in truth.after_restart.tags if tag not in truth.tags_ours]
     return Settings(
         name=resolved.get("vm_name") or intent.name,
-        cores=spec["cores"] or resolved["cores"],
-        memory_mib=spec["memory_mib"] or resolved["memory_mib"],
+        cores=spec["cores"] or resolved["cores"] or truth.after_restart.cores,
+        memory_mib=spec["memory_mib"] or resolved["memory_mib"] or truth.after_restart.memory_mib,
         nics={
             f"net{number}": Nic(mac=nic["mac"], bridge=nic["bridge"], tag=nic["vlan"])
             for number, nic in enumerate(resolved["networks"])
