@@ -84,3 +84,11 @@ def test_gaps_of_the_log(numbers: list[int], seen: dict[str, int], *, gap: bool)
     assert acts.has_gap(rows, seen) is gap
     if numbers:
         assert acts.last_seen(rows, seen) == {**seen, "pve1": numbers[0]}
+
+
+def test_a_value_may_be_empty() -> None:
+    row = {"id": "1", "time": 1, "user": "a@pve", "msg": "update VM 100: -cores 2 -tags  -name web"}
+    [act] = acts.of_log([row])
+    assert act.touched == {"cores", "tags", "name"}
+    [last] = acts.of_log([{**row, "msg": "update VM 100: -tags"}])
+    assert last.touched == {"tags"}

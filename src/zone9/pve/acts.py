@@ -20,7 +20,8 @@ _KEY = re.compile(
     r"vmgenid|efidisk0|tpmstate0|rootfs|resize|disk|"
     r"(?:net|ipconfig|scsi|virtio|sata|ide|unused|hostpci|usb|serial|parallel|numa|mp|dev|virtiofs)\d{1,3})"
 )
-_SAID = re.compile(rf"(?:^|\s)--?(delete|revert|{_KEY.pattern})\s+(\S+)?")
+# A value may be empty, also the last one: then nothing comes after the key.
+_SAID = re.compile(rf"(?:^|\s)--?(?:(?:delete|revert)\s+(\S+)|({_KEY.pattern})(?=\s|$))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,10 @@ def _keys(text: str) -> Iterable[str]:
     if text.startswith("resize"):
         yield "resize"
     for match in _SAID.finditer(text):
-        if match[1] in {"delete", "revert"}:
-            yield from (key for key in (match[2] or "").split(",") if re.fullmatch(_KEY, key))
+        if match[2] is not None:
+            yield match[2]
         else:
-            yield match[1]
+            yield from (key for key in match[1].split(",") if re.fullmatch(_KEY, key))
 
 
 def of_task(upid: Upid) -> Act | None:
