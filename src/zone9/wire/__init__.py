@@ -1,0 +1,1 @@
+"""The pull protocol's messages, shared by the server and the agent. Standard library only; Python 3.9 or newer."""
