@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 
-from zone9.api import document, events, guests, health, jobs, problems, record, sweeps, tenancy
+from zone9.api import alarms, document, events, guests, health, jobs, problems, record, sweeps, tenancy
 from zone9.api.door import Door
 from zone9.api.resources import router
 from zone9.api.state import ApiState
@@ -57,7 +57,7 @@ def described(registry: Mapping[str, Product], **more: Any) -> FastAPI:
     )
     for product in registry.values():
         app.include_router(router(product))
-    for one in (guests, sweeps, jobs, events, record, tenancy, health):
+    for one in (guests, sweeps, alarms, jobs, events, record, tenancy, health):
         app.include_router(one.routes)
     problems.install(app)
     app.add_middleware(Door)

@@ -34,6 +34,7 @@ COMMANDS = {
     **{kind: Later(told, functools.partial(_of_kind, kind)) for kind, told in KINDS.items()},
     "guest": Later("every VM and container: list, attribute, manage", "zone9.cli.guests:guests"),
     "job": Later("jobs: list, show, watch, cancel", "zone9.cli.more:jobs"),
+    "alarm": Later("alarms: list, acknowledge", "zone9.cli.more:alarms"),
     "token": Later("API tokens", "zone9.cli.more:tokens"),
     "project": Later("projects", "zone9.cli.more:projects"),
     "audit": Later("who asked for what: list, head, verify", "zone9.cli.audit:audit"),

@@ -1,4 +1,4 @@
-"""Jobs, events, tokens and projects."""
+"""Jobs, events, alarms, tokens and projects."""
 
 import json
 from typing import Annotated
@@ -11,6 +11,7 @@ from zone9.cli.context import Session
 
 jobs = typer.Typer(no_args_is_help=True, help="jobs")
 tokens = typer.Typer(no_args_is_help=True, help="API tokens")
+alarms = typer.Typer(no_args_is_help=True, help="alarms")
 projects = typer.Typer(no_args_is_help=True, help="projects")
 
 
@@ -136,3 +137,26 @@ def list_projects(ctx: typer.Context) -> None:
         output.show_json(items)
     else:
         output.table(("id", "name", "quota"), ((one["id"], one["name"], one["quota"]) for one in items))
+
+
+@alarms.command("list")
+def list_alarms(
+    ctx: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", help="also those that were acknowledged")] = False,
+) -> None:
+    """Lists open alarms, newest first."""
+    items = list(ctx.obj.api.all("/v1/alarms", all="true" if everything else None))
+    if ctx.obj.json:
+        output.show_json(items)
+    else:
+        lines = (
+            (one["id"], one["resource_name"], one["text"], one["times"], one["last_at"]) for one in items
+        )
+        output.table(("id", "resource", "alarm", "times", "last"), lines)
+
+
+@alarms.command()
+def acknowledge(ctx: typer.Context, alarm: str) -> None:
+    """Says that an alarm was seen; the same again opens another."""
+    one = ctx.obj.api.send("POST", f"/v1/alarms/{alarm}/acknowledge", {})
+    output.show_json(one) if ctx.obj.json else output.console().print(f"{alarm} {one['acknowledged_by']}")

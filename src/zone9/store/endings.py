@@ -8,7 +8,7 @@ from typing import Any
 
 from zone9.model.facts import Intent, Message, Verdict
 from zone9.model.states import Convergence
-from zone9.store import allocations, drifts
+from zone9.store import allocations, devices, drifts
 from zone9.store.database import Connection, as_json, row, run
 from zone9.store.waking import emit
 
@@ -82,6 +82,7 @@ async def bury(connection: Connection, intent: Intent, *, left: bool = False) ->
     await run(connection, "DELETE FROM leases WHERE holder = :id", id=intent.id)
     await allocations.release_addresses(connection, intent.id, left=left)
     await drifts.end(connection, intent.id)
+    await devices.end(connection, intent.id)
     await emit(connection, "deleted", project=intent.project, resource=intent.id, data={})
 
 
