@@ -62,7 +62,10 @@ def stranger(scene: Scene, vmid: int, *, running: bool = False) -> Vm:
 def duplicate(scene: Scene, vm: Vm, vmid: int, *, same_identity: bool) -> None:
     """Makes a copy of a VM under another number, as a restore (the same uuid) or a clone (another) does."""
     made = stranger(scene, vmid)
-    values = {key: value for key, value in vm.file.values.items() if key not in {"scsi0", "smbios1"}}
+    volumes = f"vm-{vm.vmid}-"  # a copy has its own, or none
+    values = {
+        key: value for key, value in vm.file.values.items() if key != "smbios1" and volumes not in value
+    }
     scene.sandbox.operator.edit_file(vmid, **values)
     if same_identity and uuid_in(vm):
         scene.sandbox.operator.edit_file(vmid, smbios1=vm.file.values["smbios1"])

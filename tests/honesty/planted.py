@@ -213,7 +213,7 @@ def _report_fetched(patch: Patch, _scene: Scene) -> None:
     patch.setattr(RunStore, "conclude", newest)
 
 
-@planted("a verdict is kept for ever", left_alone, "measured 6")
+@planted("a verdict is kept for ever", left_alone, "is shown applied, measured ")
 def _keep_verdict(patch: Patch, _scene: Scene) -> None:
     patch.setattr(words, "fresh_health", lambda health, _at, _now, _budget: health)
 

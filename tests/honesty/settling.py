@@ -10,6 +10,7 @@ from typing import Any
 from honesty import asking
 from honesty.scene import Scene
 from honesty.truth import uuid_in
+from zone9.sandbox.state import Vm
 
 ROUNDS = 60
 
@@ -72,7 +73,7 @@ def _not_due(scene: Scene, server: str, row: Mapping[str, Any]) -> str | None:
     there, vm = scene.book.living(server), scene.sandbox.vms.get(row["facts"].get("vmid") or 0)
     if code == "vm_missing" and there:
         return f"it is called missing, and VM {there[0].vmid} is there"
-    if code == "identity_mismatch" and (vm is None or scene.book.owner(vm) == server):
+    if code == "identity_mismatch" and (vm is None or _tells_whose_it_is(vm, row["facts"])):
         return "its VM is called a stranger's"
     if code == "duplicate":
         known = Counter(uuid_in(one) for one in scene.sandbox.vms.values())
@@ -81,6 +82,13 @@ def _not_due(scene: Scene, server: str, row: Mapping[str, Any]) -> str | None:
     if code == "needs_restart" and (vm is None or not (vm.file.pending or vm.file.deleting)):
         return "a restart is asked for, and nothing waits for one"
     return None
+
+
+def _tells_whose_it_is(vm: Vm, facts: Mapping[str, Any]) -> bool:
+    """Tells that a VM can be known as a server's: an operator may take away all that says so before its uuid is set."""
+    marked = bool(facts["nonce"]) and facts["nonce"] in vm.file.values.get("description", "")
+    unset = not facts.get("identified") and (marked or vm.file.digest == facts.get("link_digest"))
+    return unset or facts["uuid"] in {uuid_in(vm), uuid_in(vm, waiting=True)}
 
 
 async def _decide(scene: Scene, server: str, row: Mapping[str, Any]) -> None:

@@ -62,7 +62,8 @@ def _disk(values: Mapping[str, str]) -> int:
     return 0 if line is None else int(line[1]) << UNIT[line[2]]
 
 
-def uuid_in(vm: Vm) -> str | None:
-    """Returns the uuid by which a VM is known."""
-    found = re.search(r"uuid=([0-9a-fA-F-]{36})", vm.file.values.get("smbios1", ""))
+def uuid_in(vm: Vm, *, waiting: bool = False) -> str | None:
+    """Returns the uuid by which a VM is known, or the one that waits for its restart."""
+    values = vm.file.pending if waiting else vm.file.values
+    found = re.search(r"uuid=([0-9a-fA-F-]{36})", values.get("smbios1", ""))
     return None if found is None else found[1].lower()

@@ -38,7 +38,8 @@ DETAIL = {
     "idempotency_in_progress": "Bu Idempotency-Key ile yapılan ilk istek hâlâ yürütülüyor.",
     "idempotency_key_reused": "Bu Idempotency-Key başka bir istek için kullanıldı.",
     "identity_changed": "Sanal makine bir an önceki makine değil; hiçbir şey gönderilmedi.",
-    "identity_mismatch": "{vmid} numaralı sanal makine zone9'un oluşturduğu makine değil; ona hiçbir şey yazılmadı.",
+    "identity_mismatch": "{vmid} numaralı sanal makine zone9'un oluşturduğu ya da devraldığı makine değil; ona hiçbir şey yazılmadı. "
+    "Sunucuyu yeniden oluşturun, unutun ya da başka bir sanal makineye bağlayın.",
     "image_copy_missing": "Bölgede imajın kopyası listelenmiyor.",
     "immutable": "{field} değiştirilemez.",
     "in_use": "{name} kullanımda: {users}.",

@@ -139,7 +139,8 @@ def _when_foreign(intent: Intent, truth: ServerTruth) -> Plan:
         return Plan(steps=(step,), diffs=_all_missing())
     message = Message(
         "identity_mismatch",
-        f"VM {vmid} is not the machine that zone9 made (its uuid differs); nothing was written to it",
+        f"VM {vmid} is not the machine that zone9 made or took over (it has not its uuid); nothing was written to it: "
+        "recreate it, forget it, or link it to another VM",
         {"vmid": vmid},
     )
     return Plan(
