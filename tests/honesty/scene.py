@@ -171,7 +171,9 @@ class Scene:
                 row["phase"],
                 row["health"],
             )
-            if not gone_before and not row["spec"]["forget"] and (there := self.book.living(server)):
+            # One that it was pointed at and has not taken over yet is not the one that is said to be gone.
+            there = [vm for vm in self.book.living(server) if vm.vmid == row["facts"].get("vmid")]
+            if not gone_before and not row["spec"]["forget"] and there:
                 self.lies.append(
                     f"false absence: {row['name']} is {row['phase']}/{row['health']}, VM {there[0].vmid} is there"
                 )

@@ -104,7 +104,7 @@ async def _decide(scene: Scene, server: str, row: Mapping[str, Any]) -> None:
                 await scene.sandbox.operator.delete(other.vmid)
     elif code == "needs_restart":
         await asking.power(scene, server, "restart")
-    elif code in {"link_mismatch", "link_not_there"}:
+    elif code in {"link_mismatch", "link_not_there", "link_has_pending"}:
         await asking.release(scene, server)
     else:  # oscillating
         await asking.reconcile(scene, server)
@@ -112,4 +112,5 @@ async def _decide(scene: Scene, server: str, row: Mapping[str, Any]) -> None:
 
 DECISIONS = {
     "vm_missing", "identity_mismatch", "duplicate", "needs_restart", "oscillating", "link_mismatch", "link_not_there",
+    "link_has_pending",
 }  # fmt: skip

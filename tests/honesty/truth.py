@@ -22,9 +22,10 @@ class Snapshot:
 
 
 def snapshot(vm: Vm) -> Snapshot:
-    return Snapshot(
-        dict(vm.file.values), frozenset({*vm.file.pending, *vm.file.deleting}), vm.running is not None
-    )
+    """Takes a VM as it is; a value that waits to become what it is already changes nothing."""
+    values = dict(vm.file.values)
+    waiting = {key for key, value in vm.file.pending.items() if values.get(key) != value}
+    return Snapshot(values, frozenset({*waiting, *vm.file.deleting}), vm.running is not None)
 
 
 def differs(seen: Snapshot, row: Mapping[str, Any]) -> list[str]:

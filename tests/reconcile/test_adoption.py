@@ -237,3 +237,20 @@ async def test_what_is_no_longer_asked_of_it_stays_as_it_is(world: World) -> Non
     found = await world.settle(server)
     assert (found["convergence"], found["health"]) == ("applied", "ok"), "nobody asked for its cores"
     assert world.writes()[writes:] == []
+
+
+async def test_what_an_operator_has_asked_for_and_a_restart_is_due_for_is_not_undone(world: World) -> None:
+    await there(world, running=True, memory="512")
+    world.sandbox.operator.set(7001, memory="768")
+    answer = await manage(world)
+    await world.run(answer.resource)
+    assert (await world.row(answer.resource))["message"]["code"] == "link_has_pending"
+    vm = world.sandbox.vms[7001]
+    await world.sandbox.operator.stop(7001)
+    await world.sandbox.operator.start(7001)
+    assert vm.file.values["memory"] == "768", "the guest's restart is the operator's own"
+    before, writes = config_of(world), len(world.writes())
+    await world.change("server", answer.resource, patch={"memory_mib": 768})
+    found = await world.settle(answer.resource)
+    assert (found["convergence"], found["health"]) == ("applied", "ok")
+    assert (config_of(world), world.writes()[writes:]) == (before, [])

@@ -99,6 +99,8 @@ DETAIL = {
     "oscillating": "{field} bir saatte {times} kez geri konuldu ve yine değişti ({who}); zone9 durdu. "
     "Başka bir değer isteyin veya yeniden uzlaştırın.",
     "link_not_there": "{vmid} numaralı sanal makine henüz listede yok.",
+    "link_has_pending": "{vmid} numaralı sanal makinede yeniden başlatılmayı bekleyen değişiklikler var ({fields}); "
+    "bunlar etkili olunca ya da geri alınınca devralınacak.",
     "link_mismatch": "{vmid} numaralı sanal makine gösterilen makine değil; hiçbir şey yazılmadı.",
     "link_taken": "{vmid} numaralı sanal makine başka bir sunucunun.",
     "link_not_found": "Bölgede bu projeye ait {vmid} numaralı bir sanal makine yok.",

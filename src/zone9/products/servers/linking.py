@@ -11,7 +11,9 @@ from zone9.base.errors import Later, Never
 from zone9.model.facts import Intent
 from zone9.model.ports import Work
 from zone9.pve.driver import RegionDriver
-from zone9.pve.vm import VmFile, locate, read_file
+from zone9.pve.vm import VmFile, VmReading, locate, read_file, read_vm
+
+SIZES = ("cores", "sockets", "memory")  # which are asked for as they run, when nobody said otherwise
 
 
 async def link(driver: RegionDriver, intent: Intent, work: Work) -> None:
@@ -28,6 +30,16 @@ async def link(driver: RegionDriver, intent: Intent, work: Work) -> None:
             code="link_mismatch",
             vmid=vmid,
         )
+    if waiting := await _waiting(driver, node, vmid):
+        # Taken over now, the first thing that is written would undo what an operator has asked for.
+        raise Later(
+            f"VM {vmid} has changes that wait for its restart ({waiting}); "
+            "it is taken over when they have taken effect or were taken back",
+            code="link_has_pending",
+            delay=20.0,
+            vmid=vmid,
+            fields=waiting,
+        )
     await work.link(
         region=intent.resolved["region"],
         vmid=vmid,
@@ -41,6 +53,16 @@ async def link(driver: RegionDriver, intent: Intent, work: Work) -> None:
             "booted": False,
             "link_digest": found.digest,
         },
+    )
+
+
+async def _waiting(driver: RegionDriver, node: str, vmid: int) -> str:
+    reading = await read_vm(driver.client, node, vmid)
+    if not isinstance(reading, VmReading):
+        return ""
+    config, pending = reading.config, reading.pending
+    return ", ".join(
+        key for key in SIZES if key in pending and str(pending[key].value) != str(config.get(key))
     )
 
 
