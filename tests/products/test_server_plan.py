@@ -101,6 +101,12 @@ TABLE = [
         "refuse vm_missing",
     ),
     Row("absence proven, and a VM was named", asking(link=LINK, loss="t2"), LOST, "link"),
+    Row(
+        "another was about to be made, and then one was named",
+        asking(link=LINK, loss="t1"),
+        ServerTruth(place=NEW, vm="absent"),
+        "link",
+    ),
     Row("absence proven, to be deleted", GONE, LOST, "gone"),
     Row(
         "absent, to be deleted",

@@ -276,7 +276,8 @@ def _learn(work: Work, place: Place, facts: Mapping[str, Any], truth: ServerTrut
         news["absent_at"] = work.at.isoformat()
     elif truth.vm != "absent" and facts.get("absent_at") is not None:
         news["absent_at"] = None
-    if truth.vm in {"absent", "foreign"} and facts.get("lost_at") is None:
+    lost = truth.vm in {"absent", "foreign"} and not truth.never_was and truth.unsettled is None
+    if lost and facts.get("lost_at") is None:
         news["lost_at"] = work.at.isoformat()
     elif truth.vm == "ours" and facts.get("lost_at") is not None:
         news["lost_at"] = None

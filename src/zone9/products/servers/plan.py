@@ -13,7 +13,6 @@ from zone9.products.servers.fields import traced
 from zone9.products.servers.truth import ServerTruth
 from zone9.products.servers.upkeep import asked_of_ha, resting, upkeep
 
-NEVER_CLONED = (None, "refused", "not_sent", "not_applied")
 TAKEN = "taken by somebody else"
 RECREATED = "made anew on request"
 LOOK_AGAIN_SECONDS = 5.0  # while an absence is not proven: half a pass
@@ -79,23 +78,16 @@ def _linking(link: Any) -> tuple[Step, ...]:
     )
 
 
-def _never_was(truth: ServerTruth) -> bool:
-    """Tells that no clone of ours was ever carried out: the VMID stands for nothing yet."""
-    place = truth.place
-    return (
-        place is not None
-        and not place.identified
-        and not place.linked
-        and truth.clone_outcome in NEVER_CLONED
-    )
-
-
 def _when_absent(intent: Intent, truth: ServerTruth) -> Plan:
     assert truth.place is not None
     vmid = truth.place.vmid
-    if _never_was(truth):
+    if truth.never_was:
         if _deleting(intent):
             return Plan(gone=True)
+        link = intent.spec.get("link")
+        if link is not None and link["vmid"] != vmid:
+            # Decided while another was about to be made.
+            return Plan(steps=_linking(link)[:1], diffs=_all_missing())
         return Plan(steps=(Step("clone", {"vmid": vmid}),), diffs=_all_missing())
     if _deleting(intent) and truth.deleted_by_us:
         return Plan(gone=True)
@@ -133,7 +125,7 @@ def _decided(intent: Intent, truth: ServerTruth, vmid: int) -> Step | None:
 def _when_foreign(intent: Intent, truth: ServerTruth) -> Plan:
     assert truth.place is not None
     vmid = truth.place.vmid
-    if _never_was(truth):
+    if truth.never_was:
         return Plan(steps=(Step("burn", {"vmid": vmid, "why": TAKEN}),))
     if not _deleting(intent) and (step := _decided(intent, truth, vmid)) is not None:
         return Plan(steps=(step,), diffs=_all_missing())

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+NEVER_CLONED = (None, "refused", "not_sent", "not_applied")
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -108,3 +110,14 @@ class ServerTruth(_Frozen):
     absence_why: str | None = None
     lost_at: str | None = None
     twins: tuple[int, ...] = ()
+
+    @property
+    def never_was(self) -> bool:
+        """Tells that no clone of ours was ever carried out: the VMID stands for nothing yet."""
+        place = self.place
+        return (
+            place is not None
+            and not place.identified
+            and not place.linked
+            and self.clone_outcome in NEVER_CLONED
+        )
